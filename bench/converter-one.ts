@@ -3,7 +3,7 @@
 import { open, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { convert } from '../src/converter/convert.ts'
-import { optionsOf } from '../src/converter/options.ts'
+import { parseOptions } from '../src/converter/options.ts'
 
 const [from = '', to = '', columns = '', rows = ''] = process.argv.slice(2)
 const started = performance.now()
@@ -14,7 +14,7 @@ const fields = new Map([
 const { plan, pieces } = await convert({
   bytes: await readFile(from),
   name: basename(from),
-  options: optionsOf(fields, { px: 2, width: 100 }),
+  options: parseOptions(fields, { px: 2, width: 100 }),
   cellsMax: 50_000_000,
   product: 'workbook',
 })

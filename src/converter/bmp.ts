@@ -32,7 +32,7 @@ export interface BmpInfo extends ImageSize {
 
 /** Returns the size of a BMP without decoding its pixels. Errors: those of `readBmp`. */
 export function readBmpInfo(bytes: Uint8Array): BmpInfo {
-  const { width, height, masks } = readHeader(viewOf(bytes))
+  const { width, height, masks } = readHeader(toDataView(bytes))
   return { width, height, channels: masks[3] === 0 ? 3 : 4 }
 }
 
@@ -44,7 +44,7 @@ export function readBmpInfo(bytes: Uint8Array): BmpInfo {
  * Source: Microsoft, “Bitmap storage” (BITMAPCOREHEADER, BITMAPINFOHEADER, V4, V5).
  */
 export function readBmp(bytes: Uint8Array): BmpInfo & { readonly pixels: Uint8Array } {
-  const view = viewOf(bytes)
+  const view = toDataView(bytes)
   const header = readHeader(view)
   const { width, height, stride, offset } = header
   if (offset + stride * height > bytes.byteLength) throw undecodable('bmp')
@@ -58,7 +58,7 @@ export function readBmp(bytes: Uint8Array): BmpInfo & { readonly pixels: Uint8Ar
   return { width, height, channels, pixels }
 }
 
-function viewOf(bytes: Uint8Array): DataView {
+function toDataView(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 

@@ -1,9 +1,9 @@
 import sharp from 'sharp'
 import { decode } from './decode.ts'
 import type { ImageFormat } from './formats.ts'
-import { sheetNameOf } from './names.ts'
-import { type ConversionOptions, type Grid, gridOf, type ImageSize } from './options.ts'
-import { type Palette, paletteOf, repaint } from './palette.ts'
+import { toSheetName } from './names.ts'
+import { type ConversionOptions, computeGrid, type Grid, type ImageSize } from './options.ts'
+import { createPalette, type Palette, repaint } from './palette.ts'
 import { SHEET_PART, sheetXml, workbookParts } from './workbook.ts'
 import { ZipWriter } from './zip.ts'
 
@@ -26,12 +26,12 @@ export interface Job {
 }
 
 /** Properties of a conversion that are computed before its result. `width` and `height` are the size of the image. */
-export interface Plan extends ImageSize {
+export interface ConversionPlan extends ImageSize {
   readonly format: ImageFormat
   readonly grid: Grid
   /** Number of colours in the workbook. */
   readonly colors: number
-  /** Number of different colours of the cells, before `paletteOf` merges similar colours. */
+  /** Number of different colours of the cells, before `createPalette` merges similar colours. */
   readonly distinct: number
 }
 
@@ -39,8 +39,8 @@ export interface Plan extends ImageSize {
  * Messages of a worker about its job: `plan`, then `rows` while the worker writes the product to the pipe, then `end`
  * with the number of bytes. `failed` ends the job instead, at any time; its code is null for an unexpected error.
  */
-export type WorkerMessage =
-  | { readonly kind: 'plan'; readonly plan: Plan }
+export type ConversionMessage =
+  | { readonly kind: 'plan'; readonly plan: ConversionPlan }
   | { readonly kind: 'rows'; readonly rows: number }
   | { readonly kind: 'end'; readonly bytes: number }
   | { readonly kind: 'failed'; readonly code: string | null; readonly message: string }
@@ -60,12 +60,12 @@ interface Piece {
  */
 export async function convert(
   job: Job,
-): Promise<{ readonly plan: Plan; readonly pieces: Iterable<Piece> }> {
+): Promise<{ readonly plan: ConversionPlan; readonly pieces: Iterable<Piece> }> {
   const { options } = job
   const { format, width, height, grid, rgb } = await decode(job.bytes, options, (size) =>
-    gridOf(size, options, job.cellsMax),
+    computeGrid(size, options, job.cellsMax),
   )
-  const palette = paletteOf(rgb, options.colors)
+  const palette = createPalette(rgb, options.colors)
   const { colors, distinct } = palette
   const plan = { format, width, height, grid, colors: colors.length, distinct }
   if (job.product === 'workbook') return { plan, pieces: workbook(job, grid, rgb, palette) }
@@ -85,7 +85,7 @@ function* workbook(job: Job, grid: Grid, rgb: Uint8Array, palette: Palette): Gen
     }
   }
   const archive = function* (): Generator<Uint8Array> {
-    for (const { name, pieces } of workbookParts(sheetNameOf(job.name), palette)) {
+    for (const { name, pieces } of workbookParts(toSheetName(job.name), palette)) {
       yield* zip.part(name, pieces)
     }
     yield* zip.part(SHEET_PART, sheet())

@@ -10,9 +10,9 @@ import { converterStatuses } from './errors.ts'
 import { type ConverterDefaults, DEFAULTS } from './options.ts'
 import { ConversionWorkers, WORKER_LIMITS, type WorkerLimits } from './workers.ts'
 
-export type { Plan } from './convert.ts'
+export type { ConversionPlan } from './convert.ts'
 export { ConverterError } from './errors.ts'
-export { OPTION_NAMES, optionsOf } from './options.ts'
+export { OPTION_NAMES, parseOptions } from './options.ts'
 export { ConversionWorkers, WORKER_LIMITS } from './workers.ts'
 
 export interface ConverterDependencies {

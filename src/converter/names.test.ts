@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { dispositionOf, sheetNameOf, workbookNameOf } from './names.ts'
+import { formatDisposition, toSheetName, toWorkbookName } from './names.ts'
 
 const anything = fc.oneof(
   fc.string({ unit: 'binary' }),
@@ -11,7 +11,7 @@ describe('for any file name', () => {
   it('makes a valid sheet name', () => {
     fc.assert(
       fc.property(anything, (name) => {
-        const sheet = sheetNameOf(name)
+        const sheet = toSheetName(name)
         expect(sheet.length).toBeGreaterThan(0)
         expect(sheet.length).toBeLessThanOrEqual(31)
         expect(sheet.isWellFormed()).toBe(true)
@@ -24,11 +24,11 @@ describe('for any file name', () => {
   it('makes a workbook name, and a Content-Disposition header that contains the name without header injection', () => {
     fc.assert(
       fc.property(anything, (name) => {
-        const workbook = workbookNameOf(name)
+        const workbook = toWorkbookName(name)
         expect(workbook).not.toMatch(/[<>:"/\\|?*\u0000-\u001f]/)
         expect(workbook.endsWith('.xlsx')).toBe(true)
         expect(workbook.length).toBeLessThanOrEqual(255)
-        const header = dispositionOf(workbook)
+        const header = formatDisposition(workbook)
         expect(header).toMatch(
           /^attachment; filename=(?:[A-Za-z0-9!#$&+.^_`|~-]+|"(?:[^"\\]|\\.)*"(?:; filename\*=UTF-8''[A-Za-z0-9!#$&+.^_`|~%-]+)?)$/,
         )
@@ -63,10 +63,10 @@ it.each([
   ['nul.a.png', '_nul.a.xlsx'],
   ['console.png', 'console.xlsx'],
 ])('names the workbook of the image %j as %j', (name, workbook) =>
-  expect(workbookNameOf(name)).toBe(workbook),
+  expect(toWorkbookName(name)).toBe(workbook),
 )
 
 it('removes bidirectional controls from the name of the sheet', () => {
-  expect(sheetNameOf('photo\u202egnp.exe')).toBe('photognp.exe')
-  expect(sheetNameOf('\u2066\u200e')).toBe('Sheet1')
+  expect(toSheetName('photo\u202egnp.exe')).toBe('photognp.exe')
+  expect(toSheetName('\u2066\u200e')).toBe('Sheet1')
 })

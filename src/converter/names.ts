@@ -19,7 +19,7 @@ const UNPRINTABLE =
  * apostrophe at the start or end, become `_`. The reserved name `History` becomes `_History`. Source: specification,
  * “Output workbook” 1; decision 0010.
  */
-export function sheetNameOf(fileName: string): string {
+export function toSheetName(fileName: string): string {
   const clean = fileName.replace(UNPRINTABLE, '').replace(/[\\/?*[\]:]/g, '_')
   const name = cutUnits(clean, SHEET_NAME_UNITS_MAX).replace(/^'|'$/g, '_')
   if (name === '') return 'Sheet1'
@@ -33,7 +33,7 @@ export function sheetNameOf(fileName: string): string {
  * Windows forbids become `_`, and device names get a leading `_`.
  * Source: specification, “Output workbook” 2; decision 0010.
  */
-export function workbookNameOf(fileName: string): string {
+export function toWorkbookName(fileName: string): string {
   const path = fileName.replace(UNPRINTABLE, '').replace(/[. ]{1,255}$/, '')
   // A dot in a folder does not begin an extension.
   const folders = Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1
@@ -50,7 +50,7 @@ export function workbookNameOf(fileName: string): string {
  * characters is not quoted. Other names are quoted, and names that are not plain ASCII also have a `filename*`.
  * Source: specification, “Endpoints”, row C; RFC 6266 sections 4.1 and 4.3, RFC 8187.
  */
-export function dispositionOf(name: string): string {
+export function formatDisposition(name: string): string {
   if (/^[A-Za-z0-9!#$&+.^_`|~-]+$/.test(name)) return `attachment; filename=${name}`
   const ascii = name.replace(/[^\x20-\x7e]+/g, '_')
   const quoted = `attachment; filename="${ascii.replace(/["\\]/g, '\\$&')}"`

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { COLUMNS_MAX, gridOf, optionsOf, PX_MAX, ROWS_MAX } from './options.ts'
+import { COLUMNS_MAX, computeGrid, PX_MAX, parseOptions, ROWS_MAX } from './options.ts'
 import { columnWidth, rowHeight } from './workbook.ts'
 
 const DEFAULTS = { px: 2, width: 100 }
 const read = (fields: Record<string, string>) =>
-  optionsOf(new Map(Object.entries(fields)), DEFAULTS)
+  parseOptions(new Map(Object.entries(fields)), DEFAULTS)
 
 describe('the options', () => {
   it('use their defaults if they are missing or empty', () => {
@@ -66,12 +66,12 @@ describe('the grid of an image', () => {
         const exact = (BigInt(columns) * BigInt(height)) / BigInt(width)
         const rows = exact === 0n ? 1 : Number(exact)
         fc.pre(rows <= ROWS_MAX && rows * columns <= CELLS_MAX)
-        expect(gridOf({ width, height }, { width: columns, defaultWidth: 100 }, CELLS_MAX)).toEqual(
-          {
-            columns,
-            rows,
-          },
-        )
+        expect(
+          computeGrid({ width, height }, { width: columns, defaultWidth: 100 }, CELLS_MAX),
+        ).toEqual({
+          columns,
+          rows,
+        })
       }),
     )
   })
@@ -83,7 +83,7 @@ describe('the grid of an image', () => {
     [{ height: 16_385 }, 'GRID_TOO_LARGE'],
   ])('with the options %j, at or just above a limit, has the error %s', (request, code) => {
     const make = () =>
-      gridOf({ width: 10, height: 10 }, { ...request, defaultWidth: 100 }, CELLS_MAX)
+      computeGrid({ width: 10, height: 10 }, { ...request, defaultWidth: 100 }, CELLS_MAX)
     if (code === null) expect(make).not.toThrow()
     else expect(make).toThrow(expect.objectContaining({ code }))
   })

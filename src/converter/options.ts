@@ -60,7 +60,7 @@ export const OPTION_NAMES = [
 type OptionName = (typeof OPTION_NAMES)[number]
 
 /** Parses the options in `fields`. An empty field counts as missing, because forms send it. Errors: FIELD_INVALID. */
-export function optionsOf(
+export function parseOptions(
   fields: ReadonlyMap<string, string>,
   defaults: ConverterDefaults,
 ): ConversionOptions {
@@ -125,7 +125,7 @@ export interface ImageSize {
  * columns or rows than a sheet can have, or for more than `cellsMax` cells. Source: specification, “Size rules”;
  * decision 0010.
  */
-export function gridOf(
+export function computeGrid(
   image: ImageSize,
   { width, height, defaultWidth }: Pick<ConversionOptions, 'width' | 'height' | 'defaultWidth'>,
   cellsMax: number,

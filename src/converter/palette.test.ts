@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { COLORS_MAX, paletteOf, repaint } from './palette.ts'
+import { COLORS_MAX, createPalette, repaint } from './palette.ts'
 
 /** Returns `count` different colours, distributed over the RGB cube. */
 function spread(count: number, seed: number): Uint8Array {
@@ -25,7 +25,7 @@ describe('a palette', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 0xffffff }), { minLength: 1 }), (colors) => {
         const rgb = Uint8Array.from(colors.flatMap((c) => [c >>> 16, (c >>> 8) & 255, c & 255]))
-        const palette = paletteOf(rgb, COLORS_MAX)
+        const palette = createPalette(rgb, COLORS_MAX)
         const painted = rgb.slice()
         repaint(painted, palette)
         expect(painted).toEqual(rgb)
@@ -45,7 +45,7 @@ describe('a palette', () => {
     'of an image with %i colours deviates by at most %i of 255 in each channel',
     (count, reach) => {
       const rgb = spread(count, 7)
-      const palette = paletteOf(rgb, COLORS_MAX)
+      const palette = createPalette(rgb, COLORS_MAX)
       expect(palette.distinct).toBe(count)
       expect(palette.colors.length).toBeLessThanOrEqual(COLORS_MAX)
       const painted = rgb.slice()
@@ -59,7 +59,7 @@ describe('a palette', () => {
     fc.assert(
       fc.property(few, fc.integer({ min: 1, max: 400 }), fc.nat(), (most, count, seed) => {
         const rgb = spread(count, seed)
-        const palette = paletteOf(rgb, most)
+        const palette = createPalette(rgb, most)
         expect(palette.colors.length).toBeLessThanOrEqual(most)
         expect(new Set(palette.colors).size).toBe(palette.colors.length)
         const painted = rgb.slice()
@@ -72,14 +72,14 @@ describe('a palette', () => {
 
   it('of two colours has one mean colour for the dark pixels and one for the light pixels', () => {
     const rgb = Uint8Array.from([0, 0, 0, 10, 10, 10, 245, 245, 245, 255, 255, 255])
-    expect([...paletteOf(rgb, 2).colors]).toEqual([0x050505, 0xfafafa])
+    expect([...createPalette(rgb, 2).colors]).toEqual([0x050505, 0xfafafa])
   })
 
   it('approximates an image better with more colours', () => {
     const rgb = spread(100_000, 3)
     const errors = [16, 256, 4_096, COLORS_MAX].map((most) => {
       const painted = rgb.slice()
-      repaint(painted, paletteOf(rgb, most))
+      repaint(painted, createPalette(rgb, most))
       return painted.reduce((sum, value, at) => sum + ((rgb[at] ?? 0) - value) ** 2, 0)
     })
     expect(errors).toEqual([...errors].sort((a, b) => b - a))

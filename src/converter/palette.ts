@@ -24,7 +24,7 @@ export interface Palette {
  * that no channel deviates by more than 3 of 255. If there are more than `colorsMax` bins, `varianceCut` merges them
  * further. Source: decision 0010.
  */
-export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
+export function createPalette(rgb: Uint8Array, colorsMax: number): Palette {
   const exact = new ColorSet([1, 1, 1])
   for (let at = 0; at < rgb.length; at += 3) exact.addPixel(rgb, at)
   const distinct = exact.size
@@ -41,9 +41,9 @@ export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   }
   const set = finestBins(exact)
   set.seal()
-  const bins = binsOf(set, rgb)
+  const bins = createBins(set, rgb)
   const paint =
-    set.size <= colorsMax ? paintOf(set, exact, bins.mean) : varianceCut(bins, colorsMax)
+    set.size <= colorsMax ? computePaint(set, exact, bins.mean) : varianceCut(bins, colorsMax)
   return { ...withoutRepeats(paint), distinct, set }
 }
 
@@ -66,11 +66,11 @@ function finestBins(exact: ColorSet): ColorSet {
   return set
 }
 
-function binsOf(set: ColorSet, rgb: Uint8Array): Bins {
+function createBins(set: ColorSet, rgb: Uint8Array): Bins {
   const mean = new Float64Array(set.size * 3)
   const pixels = new Uint32Array(set.size)
   for (let at = 0; at < rgb.length; at += 3) {
-    const bin = set.indexOfPixel(rgb, at)
+    const bin = set.indexForPixel(rgb, at)
     pixels[bin] = (pixels[bin] ?? 0) + 1
     mean[bin * 3] = (mean[bin * 3] ?? 0) + (rgb[at] ?? 0)
     mean[bin * 3 + 1] = (mean[bin * 3 + 1] ?? 0) + (rgb[at + 1] ?? 0)
@@ -86,7 +86,7 @@ function binsOf(set: ColorSet, rgb: Uint8Array): Bins {
  * Returns the colour of each bin as 0xRRGGBB: in each channel the mean, limited so that no member of the bin differs
  * by more than half the range of its values.
  */
-function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Array {
+function computePaint(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Array {
   const min = new Uint8Array(mean.length).fill(255)
   const max = new Uint8Array(mean.length)
   const note = (at: number, value: number) => {
@@ -95,7 +95,7 @@ function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Arra
   }
   exact.visit((color) => {
     const [red, green, blue] = [color >>> 16, (color >>> 8) & 255, color & 255]
-    const bin = set.indexOf(red, green, blue) * 3
+    const bin = set.indexFor(red, green, blue) * 3
     note(bin, red)
     note(bin + 1, green)
     note(bin + 2, blue)
@@ -122,7 +122,7 @@ function withoutRepeats(paint: Uint32Array): Pick<Palette, 'colors' | 'colorOf'>
 /** Replaces each pixel with its colour in the palette. */
 export function repaint(rgb: Uint8Array, { colors, set, colorOf }: Palette): void {
   for (let at = 0; at < rgb.length; at += 3) {
-    const color = colors[colorOf[set.indexOfPixel(rgb, at)] ?? 0] ?? 0
+    const color = colors[colorOf[set.indexForPixel(rgb, at)] ?? 0] ?? 0
     rgb[at] = color >>> 16
     rgb[at + 1] = (color >>> 8) & 255
     rgb[at + 2] = color & 255
@@ -163,12 +163,12 @@ class ColorSet {
   }
 
   add(red: number, green: number, blue: number): void {
-    this.#add(this.#codeOf(red, green, blue))
+    this.#add(this.#encode(red, green, blue))
   }
 
   /** Adds the colour of the pixel at `offset` of `rgb`. */
   addPixel(rgb: Uint8Array, offset: number): void {
-    this.#add(this.#codeOfPixel(rgb, offset))
+    this.#add(this.#encodePixel(rgb, offset))
   }
 
   #add(at: number): void {
@@ -180,7 +180,7 @@ class ColorSet {
     this.#size += 1
   }
 
-  /** Numbers the members. Must be called after the last `add` and before the first `indexOf`. */
+  /** Numbers the members. Must be called after the last `add` and before the first `indexFor`. */
   seal(): void {
     let count = 0
     for (let word = 0; word < this.#bits.length; word += 1) {
@@ -190,16 +190,16 @@ class ColorSet {
   }
 
   /** Returns the number of a member. */
-  indexOf(red: number, green: number, blue: number): number {
-    return this.#indexOf(this.#codeOf(red, green, blue))
+  indexFor(red: number, green: number, blue: number): number {
+    return this.#rank(this.#encode(red, green, blue))
   }
 
   /** Returns the number of the colour of the pixel at `offset` of `rgb`. */
-  indexOfPixel(rgb: Uint8Array, offset: number): number {
-    return this.#indexOf(this.#codeOfPixel(rgb, offset))
+  indexForPixel(rgb: Uint8Array, offset: number): number {
+    return this.#rank(this.#encodePixel(rgb, offset))
   }
 
-  #indexOf(at: number): number {
+  #rank(at: number): number {
     const word = at >>> 5
     const lower = (this.#bits[word] ?? 0) & ((1 << (at & 31)) - 1)
     return (this.#before[word] ?? 0) + bitCount(lower)
@@ -216,12 +216,12 @@ class ColorSet {
     }
   }
 
-  #codeOf(red: number, green: number, blue: number): number {
+  #encode(red: number, green: number, blue: number): number {
     return (this.#red[red] ?? 0) + (this.#green[green] ?? 0) + (this.#blue[blue] ?? 0)
   }
 
-  #codeOfPixel(rgb: Uint8Array, offset: number): number {
-    return this.#codeOf(rgb[offset] ?? 0, rgb[offset + 1] ?? 0, rgb[offset + 2] ?? 0)
+  #encodePixel(rgb: Uint8Array, offset: number): number {
+    return this.#encode(rgb[offset] ?? 0, rgb[offset + 1] ?? 0, rgb[offset + 2] ?? 0)
   }
 }
 

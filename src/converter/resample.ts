@@ -12,8 +12,8 @@ const TAPS = 4
  */
 export function resample(rgb: Uint8Array, from: Grid, to: Grid, method: Resample): Uint8Array {
   if (from.columns === to.columns && from.rows === to.rows) return rgb
-  const across = tapsOf(from.columns, to.columns, method)
-  const down = tapsOf(from.rows, to.rows, method)
+  const across = computeTaps(from.columns, to.columns, method)
+  const down = computeTaps(from.rows, to.rows, method)
   const rowBytes = to.columns * 3
   // Uint8ClampedArray rounds and clamps to 0..255.
   const result = new Uint8ClampedArray(rowBytes * to.rows)
@@ -45,7 +45,7 @@ interface Taps {
   readonly weights: Float32Array
 }
 
-function tapsOf(from: number, to: number, method: Resample): Taps {
+function computeTaps(from: number, to: number, method: Resample): Taps {
   const sources = new Int32Array(to * TAPS)
   const weights = new Float32Array(to * TAPS)
   for (let at = 0; at < to; at += 1) {

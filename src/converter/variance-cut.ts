@@ -25,7 +25,7 @@ interface Box {
 export function varianceCut(bins: Bins, colorsMax: number): Uint32Array {
   const order = Uint32Array.from(bins.pixels.keys())
   const heap = new BoxHeap()
-  heap.push(boxOf(order, bins, 0, order.length))
+  heap.push(createBox(order, bins, 0, order.length))
   while (heap.boxes.length < colorsMax) {
     const box = heap.pop()
     if (box === undefined) break
@@ -34,8 +34,8 @@ export function varianceCut(bins: Bins, colorsMax: number): Uint32Array {
       heap.push(box)
       break
     }
-    heap.push(boxOf(order, bins, box.from, middle))
-    heap.push(boxOf(order, bins, middle, box.to))
+    heap.push(createBox(order, bins, box.from, middle))
+    heap.push(createBox(order, bins, middle, box.to))
   }
   const paint = new Uint32Array(order.length)
   for (const { from, to } of heap.boxes) {
@@ -46,7 +46,7 @@ export function varianceCut(bins: Bins, colorsMax: number): Uint32Array {
   return paint
 }
 
-function boxOf(order: Uint32Array, bins: Bins, from: number, to: number): Box {
+function createBox(order: Uint32Array, bins: Bins, from: number, to: number): Box {
   const sum = new Float64Array(3)
   const square = new Float64Array(3)
   let total = 0
@@ -79,19 +79,19 @@ function add(sums: Float64Array, at: number, value: number): void {
 /** Partitions a box in `order`. Returns the start of the second part, or `to` if the box cannot be cut. */
 function cut(order: Uint32Array, bins: Bins, { from, to, axis }: Box): number {
   const members = order.slice(from, to)
-  const meanOf = (bin: number) => bins.mean[bin * 3 + axis] ?? 0
+  const mean = (bin: number) => bins.mean[bin * 3 + axis] ?? 0
   const pixels = new Float64Array(256)
   const sum = new Float64Array(256)
   for (const bin of members) {
-    const level = Math.trunc(meanOf(bin))
+    const level = Math.trunc(mean(bin))
     const count = bins.pixels[bin] ?? 0
     add(pixels, level, count)
-    add(sum, level, count * meanOf(bin))
+    add(sum, level, count * mean(bin))
   }
   const last = bestLevel(pixels, sum)
   let [low, high] = [from, to]
   for (const bin of members) {
-    if (Math.trunc(meanOf(bin)) <= last) {
+    if (Math.trunc(mean(bin)) <= last) {
       order[low] = bin
       low += 1
     } else {

@@ -201,7 +201,7 @@ export function* sheetXml(
     end += chunk.write(`<row r="${row}" ht="${height}" customHeight="1">`, end, 'latin1')
     const rowAndStyle = new TextTable([`${row}" s="`])
     for (let column = 0; column < grid.columns; column += 1) {
-      const color = set.indexOfPixel(rgb, pixel)
+      const color = set.indexForPixel(rgb, pixel)
       pixel += 3
       end = opens.put(view, column, end)
       end = rowAndStyle.put(view, 0, end)

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { flushCompileCache } from 'node:module'
 import { Socket } from 'node:net'
-import { convert, type Job, PRODUCT_FD, type WorkerMessage } from './convert.ts'
+import { type ConversionMessage, convert, type Job, PRODUCT_FD } from './convert.ts'
 import { ConverterError } from './errors.ts'
 
 const DECODE_MS_MAX = 30_000
@@ -14,7 +14,7 @@ flushCompileCache()
 
 const pipe = new Socket({ fd: PRODUCT_FD, readable: false, writable: true })
 
-function send(message: WorkerMessage): void {
+function send(message: ConversionMessage): void {
   process.send?.(message, undefined, undefined, (error: Error | null) => {
     // An error means that the parent process has exited.
     if (error !== null) process.exit()

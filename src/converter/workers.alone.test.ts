@@ -6,7 +6,7 @@ import sharp from 'sharp'
 import { afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { children, childrenCount, pidsOfChildren } from '../../test/converter/children.ts'
 import { convert, type Job } from './convert.ts'
-import { optionsOf } from './options.ts'
+import { parseOptions } from './options.ts'
 import { ConversionWorkers, WORKER_LIMITS, type WorkerLimits } from './workers.ts'
 
 const forever = () => new AbortController().signal
@@ -30,7 +30,7 @@ function workersWith(limits: Partial<WorkerLimits> = {}): ConversionWorkers {
 }
 
 function job(fields: Record<string, string> = {}, bytes: Uint8Array = image): Job {
-  const options = optionsOf(new Map(Object.entries(fields)), { px: 2, width: 100 })
+  const options = parseOptions(new Map(Object.entries(fields)), { px: 2, width: 100 })
   return { bytes, name: 'a.png', options, cellsMax: 10_000_000, product: 'workbook' }
 }
 

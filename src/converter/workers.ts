@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { compileCacheEnvironment } from '../base/compile-cache.ts'
 import { Semaphore } from '../base/semaphore.ts'
-import { type Job, type Plan, PRODUCT_FD, type WorkerMessage } from './convert.ts'
+import { type ConversionMessage, type ConversionPlan, type Job, PRODUCT_FD } from './convert.ts'
 import { ConverterError, isConverterErrorCode } from './errors.ts'
 import type { Grid } from './options.ts'
 
@@ -99,7 +99,7 @@ export class ConversionWorkers {
     job: Job,
     signal: AbortSignal,
     onRows: OnRows = () => {},
-  ): Promise<{ readonly plan: Plan; readonly product: Readable }> {
+  ): Promise<{ readonly plan: ConversionPlan; readonly product: Readable }> {
     await this.#acquire(signal)
     const product = this.#openProduct(signal, onRows)
     const onAbort = () => product.destroy(signal.reason)
@@ -216,7 +216,7 @@ class Product extends Readable {
   readonly #limits: WorkerLimits
   readonly #onRows: OnRows
   readonly #deadline: NodeJS.Timeout
-  readonly #plan = Promise.withResolvers<Plan>()
+  readonly #plan = Promise.withResolvers<ConversionPlan>()
   #stall: NodeJS.Timeout | undefined
   #grid: Grid = { columns: 0, rows: 0 }
   #received = 0
@@ -248,7 +248,7 @@ class Product extends Readable {
     return this.#isJobOver && this.#grid.columns * this.#grid.rows <= CELLS_KEPT_MAX
   }
 
-  begin(job: Job): Promise<Plan> {
+  begin(job: Job): Promise<ConversionPlan> {
     this.#worker.send(job, (error) => {
       if (error !== null) this.destroy(error)
     })
@@ -275,7 +275,7 @@ class Product extends Readable {
     this.#endIfComplete()
   }
 
-  readonly #onMessage = (message: WorkerMessage): void => {
+  readonly #onMessage = (message: ConversionMessage): void => {
     switch (message.kind) {
       case 'plan': {
         this.#grid = message.plan.grid

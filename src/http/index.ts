@@ -15,7 +15,7 @@ export {
   SECURITY_HEADERS,
   servePageFiles,
 } from './page-files.ts'
-export { HttpRefusal, statusFalseReply } from './refusal.ts'
+export { HttpRefusal, StatusFalse, statusFalseReply } from './refusal.ts'
 export { ReplyBudget, ReplyStream } from './reply-budget.ts'
 export { FailureThrottle, readAddress, type ThrottleLimits, toClientKey } from './throttle.ts'
 export { acceptAllMethods, methodRefusal, unroutedRefusal } from './unknown-routes.ts'

@@ -1,6 +1,7 @@
 import type { FastifyError } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
 import { isDiskFull } from '../base/disk-full.ts'
+import { Type } from '../base/shape.ts'
 import type { HttpComponent, Refusal, RefusalReply } from './component.ts'
 
 /** The errors of HTTP itself: status and default message by code. */
@@ -188,6 +189,13 @@ export function toRefusal(component: HttpComponent, error: unknown): Refusal {
     return new HttpRefusal(status, 'REQUEST_REFUSED', httpErrors.REQUEST_REFUSED[1])
   return createRefusal(isDiskFull(error) ? 'STORE_FULL' : 'INTERNAL')
 }
+
+/** The schema of the body of `statusFalseReply`. */
+export const StatusFalse = Type.Object({
+  status: Type.Literal(false),
+  code: Type.String(),
+  message: Type.String(),
+})
 
 /** Returns the error reply of the ledger, the converter and the rate feed. Source: specification, “Errors”. */
 export function statusFalseReply({ code, message }: Refusal): RefusalReply {

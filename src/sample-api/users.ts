@@ -5,9 +5,9 @@ import { CodedError } from '../base/coded-error.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
 import { parseStrictJson } from '../base/strict-json.ts'
 import {
-  assertPasswordHash,
   decoyHash,
   hashPassword,
+  requirePasswordHash,
   type SharedValue,
   sharedFile,
 } from '../tokens/index.ts'
@@ -108,7 +108,7 @@ function parseUsers(text: string): Users {
     const { name, passwordHash, admin } = user
     if (typeof name !== 'string' || typeof passwordHash !== 'string') throw new Error('not a user')
     if (typeof admin !== 'boolean') throw new Error('not a user')
-    assertPasswordHash(passwordHash)
+    requirePasswordHash(passwordHash)
     return addUser(read, { name, passwordHash, admin })
   }, [])
 }
@@ -151,7 +151,7 @@ async function declaredUser(entry: Json): Promise<User> {
   if (typeof name !== 'string') throw new Error('its name is not a string')
   if (typeof admin !== 'boolean') throw new Error('its admin is neither true nor false')
   if (typeof passwordHash === 'string' && password === undefined) {
-    assertPasswordHash(passwordHash)
+    requirePasswordHash(passwordHash)
     return { name, passwordHash, admin }
   }
   if (typeof password !== 'string' || passwordHash !== undefined) {

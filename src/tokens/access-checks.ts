@@ -4,16 +4,16 @@ import { type HttpApp, HttpRefusal } from '../http/index.ts'
 import { TokenError } from './errors.ts'
 import {
   API_AUDIENCE,
-  type Caller,
   type DatabaseLevel,
-  grantOf,
+  formatScope,
   isNodeScope,
   LEVELS,
   may,
   type Need,
   NO_GRANT,
   type NodeScope,
-  scopeOf,
+  parseGrant,
+  type TokenOwner,
 } from './scopes.ts'
 import type { TokenService } from './service.ts'
 
@@ -34,7 +34,7 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     /** The owner of the token; null if tokens are disabled. */
-    caller: Caller | null
+    caller: TokenOwner | null
   }
 }
 
@@ -58,7 +58,7 @@ export const API_TOKEN_SCHEMES = {
 const RECHECK_MS = 10_000
 const CHALLENGE = 'Bearer realm="daicho"'
 /** The caller of a request without a token, who has no access. */
-const ANONYMOUS: Caller = { subject: '', expiresAt: 0, grant: NO_GRANT }
+const ANONYMOUS: TokenOwner = { subject: '', expiresAt: 0, grant: NO_GRANT }
 
 /**
  * Adds access checks to all routes that are mounted later; earlier routes are not checked. Each checked route must
@@ -75,7 +75,7 @@ export function registerAccessChecks(app: HttpApp, { tokens, signed }: AccessChe
   const callers = tokens === null ? null : new Callers(tokens)
   app.decorateRequest('caller', null)
   app.addHook('onRoute', (route) => {
-    const required = requirementOf(route)
+    const required = parseRequirement(route)
     const { scope, lasting = false, signed: isSigned = false } = route.config ?? {}
     const security =
       tokens === null || required === 'public'
@@ -92,18 +92,18 @@ export function registerAccessChecks(app: HttpApp, { tokens, signed }: AccessChe
 }
 
 /** Throws unless `caller` has the access `need`; never throws if tokens are disabled. Errors: HttpRefusal (403). */
-export function requireScope(caller: Caller | null, need: Need): void {
+export function requireScope(caller: TokenOwner | null, need: Need): void {
   if (!may(caller, need)) throw scopeMissing(need)
 }
 
 function scopeMissing(need: Need): HttpRefusal {
-  return new HttpRefusal(403, 'SCOPE_MISSING', `the token lacks the scope ${scopeOf(need)}`)
+  return new HttpRefusal(403, 'SCOPE_MISSING', `the token lacks the scope ${formatScope(need)}`)
 }
 
 type Requirement = 'public' | 'token' | NodeScope | { readonly level: DatabaseLevel }
 
 /** Returns the requirement of a route. Throws if its scope is missing or invalid, so that the node does not start. */
-function requirementOf({ method, url, config }: RouteOptions): Requirement {
+function parseRequirement({ method, url, config }: RouteOptions): Requirement {
   const scope = config?.scope
   if (scope === undefined) {
     throw new Error(`${method} ${url} declares no scope; set one in its config`)
@@ -126,7 +126,7 @@ function signedHook(
 ): onRequestHookHandler {
   return function (request, reply, done) {
     const isSigned = request.headers['signature-input'] !== undefined
-    if (!isSigned || tokenOf(request) !== undefined) return hook.call(this, request, reply, done)
+    if (!isSigned || findToken(request) !== undefined) return hook.call(this, request, reply, done)
     request.caller = ANONYMOUS
     verify(request.raw).then(() => done(), done)
   }
@@ -138,29 +138,33 @@ function tokenHook(
   lasting: boolean,
 ): onRequestHookHandler {
   return (request, reply, done) => {
-    const checkScope = (caller: Caller): HttpRefusal | undefined => {
+    const checkScope = (caller: TokenOwner): HttpRefusal | undefined => {
       request.caller = caller
-      const need = needOf(required, request)
+      const need = toNeed(required, request)
       if (need !== null && !may(caller, need)) return scopeMissing(need)
       if (lasting) abortWithToken(callers, request, reply)
       return undefined
     }
-    const token = tokenOf(request)
+    const token = findToken(request)
     const known = typeof token === 'string' ? callers.known(token) : undefined
     if (known !== undefined) done(checkScope(known))
-    else callerOf(callers, token, reply).then(checkScope).then(done, done)
+    else requireCaller(callers, token, reply).then(checkScope).then(done, done)
   }
 }
 
-function needOf(required: Exclude<Requirement, 'public'>, request: FastifyRequest): Need | null {
+function toNeed(required: Exclude<Requirement, 'public'>, request: FastifyRequest): Need | null {
   if (typeof required === 'string') return required === 'token' ? null : required
-  // `requirementOf` has checked that the route has this parameter.
+  // `parseRequirement` has checked that the route has this parameter.
   const { db } = request.params as { db: string }
   return { db, level: required.level }
 }
 
 /** Verifies `token` and returns its owner. Errors: HttpRefusal (401), SharedFileError. */
-async function callerOf(callers: Callers, token: unknown, reply: FastifyReply): Promise<Caller> {
+async function requireCaller(
+  callers: Callers,
+  token: unknown,
+  reply: FastifyReply,
+): Promise<TokenOwner> {
   try {
     if (typeof token === 'string') return await callers.of(token)
   } catch (error) {
@@ -180,7 +184,7 @@ async function callerOf(callers: Callers, token: unknown, reply: FastifyReply): 
 function abortWithToken(callers: Callers, request: FastifyRequest, reply: FastifyReply): void {
   // The client may have disconnected while its token was verified. Then no event `close` follows.
   if (reply.raw.destroyed) return
-  const token = String(tokenOf(request))
+  const token = String(findToken(request))
   const { socket } = request
   const recheck = setInterval(() => {
     // Ends the reply on any error, even if the error leaves open whether the token is valid.
@@ -194,7 +198,7 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
  * Returns the first token in the request, valid or not, or undefined if there is none. An invalid token is not skipped,
  * because a proxy that checks only the first token would then assume another caller than this node.
  */
-function tokenOf({ query, headers }: FastifyRequest): unknown {
+function findToken({ query, headers }: FastifyRequest): unknown {
   // `inQuery` is a string, or an array of strings if the parameter is repeated.
   const inQuery = (query as Record<string, unknown>).token
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
@@ -205,7 +209,7 @@ function tokenOf({ query, headers }: FastifyRequest): unknown {
 /** Verifies API tokens and returns their callers. */
 class Callers {
   readonly #tokens: TokenService
-  readonly #thisIteration = new Map<string, Caller>()
+  readonly #thisIteration = new Map<string, TokenOwner>()
 
   constructor(tokens: TokenService) {
     this.#tokens = tokens
@@ -215,14 +219,14 @@ class Callers {
    * Returns the caller if `token` was verified in this event-loop iteration. So concurrent requests share one
    * verification, which takes a third of the time of a small read.
    */
-  known(token: string): Caller | undefined {
+  known(token: string): TokenOwner | undefined {
     return this.#thisIteration.get(token)
   }
 
   /** Verifies `token` and returns its owner. Errors: TOKEN_INVALID, SharedFileError. */
-  async of(token: string): Promise<Caller> {
+  async of(token: string): Promise<TokenOwner> {
     const { subject, expiresAt, claims } = await this.#tokens.verify(token, API_AUDIENCE)
-    const caller = { subject, expiresAt, grant: grantOf(claims.scope) }
+    const caller = { subject, expiresAt, grant: parseGrant(claims.scope) }
     if (this.#thisIteration.size === 0) setImmediate(() => this.#thisIteration.clear())
     this.#thisIteration.set(token, caller)
     return caller

@@ -6,19 +6,19 @@ export {
 } from './access-checks.ts'
 export { TokenError } from './errors.ts'
 export {
-  assertPasswordHash,
   decoyHash,
   hashPassword,
   matchesPassword,
   PasswordLimiter,
+  requirePasswordHash,
 } from './passwords.ts'
 export {
-  type Caller,
   EVERY_SCOPE,
   isSubject,
   issueApiToken,
   may,
   type Need,
+  type TokenOwner,
 } from './scopes.ts'
 export { type IssuedToken, openTokens, type TokenService } from './service.ts'
 export { type SharedValue, sharedFile } from './shared-value.ts'

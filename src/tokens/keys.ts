@@ -30,13 +30,13 @@ export type KeyRing = readonly TokenKey[]
 export type Revocations = ReadonlyMap<string, number>
 
 export function createKey(): TokenKey {
-  return keyOf(randomBytes(KEY_BYTES), null)
+  return toTokenKey(randomBytes(KEY_BYTES), null)
 }
 
 /** Returns a ring with the operator's secret as its only key. Errors: SECRET_TOO_SHORT. */
-export function ringOfSecret(secret: string): KeyRing {
+export function createRing(secret: string): KeyRing {
   const bytes = Buffer.from(secret, 'utf8')
-  if (bytes.length >= KEY_BYTES) return [keyOf(bytes, null)]
+  if (bytes.length >= KEY_BYTES) return [toTokenKey(bytes, null)]
   throw new TokenError(
     'SECRET_TOO_SHORT',
     `the secret that signs tokens has ${bytes.length} bytes; it needs at least ${KEY_BYTES}`,
@@ -62,7 +62,7 @@ export function rotateRing(
   )
 }
 
-export function printRing(ring: KeyRing): string {
+export function formatRing(ring: KeyRing): string {
   const keys = ring.map(({ kid, secret, retiredAt }) => ({
     kid,
     secret: secret.export().toString('base64url'),
@@ -71,7 +71,7 @@ export function printRing(ring: KeyRing): string {
   return `${JSON.stringify({ keys }, null, 2)}\n`
 }
 
-/** Parses the output of `printRing`. Throws for any other string. */
+/** Parses the output of `formatRing`. Throws for any other string. */
 export function parseRing(text: string): KeyRing {
   const file: Json = JSON.parse(text)
   const keys = isJsonObject(file) ? file.keys : undefined
@@ -81,13 +81,13 @@ export function parseRing(text: string): KeyRing {
     const { retiredAt = null } = key
     if (retiredAt !== null && typeof retiredAt !== 'number') throw new Error('not a time')
     const bytes = Buffer.from(key.secret, 'base64url')
-    const read = keyOf(bytes, retiredAt)
+    const read = toTokenKey(bytes, retiredAt)
     if (bytes.length < KEY_BYTES || read.kid !== key.kid) throw new Error('a key was altered')
     return read
   })
 }
 
-function keyOf(bytes: Buffer, retiredAt: number | null): TokenKey {
+function toTokenKey(bytes: Buffer, retiredAt: number | null): TokenKey {
   // The id reveals nothing about the key, because it is a hash of 32 unguessable bytes.
   const kid = createHash('sha256').update('daicho key id\n').update(bytes).digest('hex')
   return { kid: kid.slice(0, 16), secret: createSecretKey(bytes), retiredAt }
@@ -111,11 +111,11 @@ export function revoke(revocations: Revocations, jti: string, now: number): Revo
   )
 }
 
-export function printRevocations(revocations: Revocations): string {
+export function formatRevocations(revocations: Revocations): string {
   return `${JSON.stringify({ revoked: Object.fromEntries(revocations) }, null, 2)}\n`
 }
 
-/** Parses the output of `printRevocations`. Throws for any other string. */
+/** Parses the output of `formatRevocations`. Throws for any other string. */
 export function parseRevocations(text: string): Revocations {
   const file: Json = JSON.parse(text)
   const revoked = isJsonObject(file) ? file.revoked : undefined

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import {
-  assertPasswordHash,
   decoyHash,
   hashPassword,
   matchesPassword,
   PASSWORD_LENGTH_MAX,
   PasswordLimiter,
+  requirePasswordHash,
   WAITING_MAX,
 } from './passwords.ts'
 
@@ -13,7 +13,7 @@ describe('a password hash', () => {
   it('uses argon2id with 19 MiB and two passes, and matches only its password', async () => {
     const hash = await hashPassword('pässword')
     expect(hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$[\w+/]{22}\$[\w+/]{43}$/)
-    assertPasswordHash(hash)
+    requirePasswordHash(hash)
     expect(await matchesPassword(hash, 'pässword')).toBe(true)
     for (const wrong of ['', 'password', 'pässword ', 'Pässword', 'x'.repeat(5000)]) {
       expect(await matchesPassword(hash, wrong)).toBe(false)
@@ -30,7 +30,7 @@ describe('a password hash', () => {
 
   it('can be imported only if it is valid argon2id with a limited cost', () => {
     const [salt, digest] = ['A'.repeat(22), 'A'.repeat(43)]
-    assertPasswordHash(`$argon2id$v=19$m=65536,t=3,p=4$${salt}$${digest}`)
+    requirePasswordHash(`$argon2id$v=19$m=65536,t=3,p=4$${salt}$${digest}`)
     for (const bad of [
       '',
       'plain',
@@ -45,7 +45,7 @@ describe('a password hash', () => {
       `$argon2id$v=19$m=19456,t=2,p=1$${salt}$`,
       `$2b$10$${'A'.repeat(53)}`,
     ]) {
-      expect(() => assertPasswordHash(bad), bad).toThrow(
+      expect(() => requirePasswordHash(bad), bad).toThrow(
         expect.objectContaining({ code: 'PASSWORD_HASH_UNUSABLE' }),
       )
     }
@@ -56,7 +56,7 @@ describe('a password hash', () => {
     expect(decoyHash(like)).toContain('$m=1024,t=3,p=2$')
     expect(decoyHash(undefined)).toContain('$m=19456,t=2,p=1$')
     expect(decoyHash(like)).not.toBe(decoyHash(like))
-    assertPasswordHash(decoyHash(undefined))
+    requirePasswordHash(decoyHash(undefined))
     expect(await matchesPassword(decoyHash(like), '')).toBe(false)
   })
 })

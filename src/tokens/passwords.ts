@@ -38,14 +38,14 @@ export async function hashPassword(password: string): Promise<string> {
 
 /**
  * Whether `passwordHash` is the hash of `password`. Takes about the same time for either result. `passwordHash`
- * must have passed `assertPasswordHash`, or be a result of `hashPassword` or `decoyHash`.
+ * must have passed `requirePasswordHash`, or be a result of `hashPassword` or `decoyHash`.
  */
 export async function matchesPassword(passwordHash: string, password: string): Promise<boolean> {
   return password.length <= PASSWORD_LENGTH_MAX && verify(passwordHash, password)
 }
 
 /** Throws unless an imported hash is argon2id and costs at most COST_MAX. Errors: PASSWORD_HASH_UNUSABLE. */
-export function assertPasswordHash(passwordHash: string): void {
+export function requirePasswordHash(passwordHash: string): void {
   const unusable = (why: string, cause?: unknown) =>
     new TokenError('PASSWORD_HASH_UNUSABLE', `a password hash ${why}`, { cause })
   if (!/^\$argon2id\$v=19\$[\w=,]{1,40}\$[\w+/]{11,86}\$[\w+/]{22,86}$/.test(passwordHash)) {

@@ -4,10 +4,10 @@ import {
   allows,
   type DatabaseLevel,
   EVERY_SCOPE,
-  grantOf,
+  formatScope,
   NO_GRANT,
+  parseGrant,
   scopeClaim,
-  scopeOf,
 } from './scopes.ts'
 
 const LEVELS: readonly DatabaseLevel[] = ['read', 'write', 'admin']
@@ -20,7 +20,7 @@ describe('a scope of one database', () => {
   it('covers only this database, whatever characters the names contain', () => {
     fc.assert(
       fc.property(name, name, fc.constantFrom(...LEVELS), (db, other, level) => {
-        const grant = grantOf(scopeClaim([scopeOf({ db, level })]))
+        const grant = parseGrant(scopeClaim([formatScope({ db, level })]))
         expect(allows(grant, { db, level })).toBe(true)
         expect(allows(grant, { db: other, level })).toBe(other === db)
         for (const scope of EVERY_SCOPE.slice(1))
@@ -30,8 +30,8 @@ describe('a scope of one database', () => {
   })
 
   it.each(LEVELS)('with the level %s includes the lower levels, and no higher level', (level) => {
-    const grant = grantOf(scopeClaim([`db:fruit:${level}`]))
-    const every = grantOf(scopeClaim([`db:*:${level}`]))
+    const grant = parseGrant(scopeClaim([`db:fruit:${level}`]))
+    const every = parseGrant(scopeClaim([`db:*:${level}`]))
     for (const [rank, required] of LEVELS.entries()) {
       const expected = rank <= LEVELS.indexOf(level)
       expect(allows(grant, { db: 'fruit', level: required })).toBe(expected)
@@ -82,10 +82,10 @@ it('grants no access for malformed claims and unknown scopes', () => {
     'db:*:own',
     'db:%zz:read',
   ]) {
-    const grant = grantOf(claim)
+    const grant = parseGrant(claim)
     expect(allows(grant, { db: 'fruit', level: 'read' })).toBe(false)
     expect(allows(grant, 'node:admin')).toBe(false)
   }
-  expect(allows(grantOf('db:next:own ledger:read'), 'ledger:read')).toBe(true)
+  expect(allows(parseGrant('db:next:own ledger:read'), 'ledger:read')).toBe(true)
   expect(allows(NO_GRANT, 'ledger:read')).toBe(false)
 })

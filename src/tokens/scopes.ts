@@ -24,7 +24,7 @@ export interface Grant {
 }
 
 /** The owner of a verified API token. */
-export interface Caller {
+export interface TokenOwner {
   /** Subject of the token; several tokens may have the same subject. */
   readonly subject: string
   /** Seconds since the Unix epoch. */
@@ -69,7 +69,7 @@ export function issueApiToken(
 }
 
 /** Whether `caller` has the access `need`. `caller` is null if no tokens are required. */
-export function may(caller: Caller | null, need: Need): boolean {
+export function may(caller: TokenOwner | null, need: Need): boolean {
   return caller === null || allows(caller.grant, need)
 }
 
@@ -90,7 +90,7 @@ export function scopeClaim(texts: readonly string[]): string {
 }
 
 /** Parses a `scope` claim. Unknown scopes grant nothing. */
-export function grantOf(claim: unknown): Grant {
+export function parseGrant(claim: unknown): Grant {
   const databases = new Map<string, number>()
   const node = new Set<string>()
   let everyDatabase = -1
@@ -114,7 +114,7 @@ export function allows(grant: Grant, need: Need): boolean {
 }
 
 /** Returns the scope that grants `need`. */
-export function scopeOf(need: Need): string {
+export function formatScope(need: Need): string {
   return typeof need === 'string' ? need : `db:${encodedName(need.db)}:${need.level}`
 }
 

@@ -8,20 +8,20 @@ import { UuidGenerator } from '../base/uuid.ts'
 import { TokenError } from './errors.ts'
 import {
   createKey,
+  createRing,
+  formatRevocations,
+  formatRing,
   type KeyRing,
   parseRevocations,
   parseRing,
-  printRevocations,
-  printRing,
   type Revocations,
   revoke,
-  ringOfSecret,
   rotateRing,
   TOKEN_LIFE_MAX_MS,
 } from './keys.ts'
 import {
   type SharedFileOptions,
-  type SharedText,
+  type SharedTextStore,
   type SharedValue,
   sharedFile,
   sharedTextValue,
@@ -155,7 +155,7 @@ export class TokenService {
     const cacheKey = `${audience}\n${token}`
     let verified = this.#verified.get(cacheKey)
     if (verified === undefined) {
-      verified = await this.#verifiedOf(token, audience, ring)
+      verified = await this.#verifyNow(token, audience, ring)
       // The ring may have changed during the verification; then the result is not cached.
       if (this.#verifiedBy === ring) this.#verified.set(cacheKey, verified)
     }
@@ -185,7 +185,7 @@ export class TokenService {
     )
   }
 
-  async #verifiedOf(token: string, audience: string, keys: KeyRing): Promise<VerifiedToken> {
+  async #verifyNow(token: string, audience: string, keys: KeyRing): Promise<VerifiedToken> {
     if (token.length > TOKEN_LENGTH_MAX || !TOKEN.test(token)) throw invalid('it is malformed')
     const { errors, jwtVerify } = await loadJose()
     let secret: KeyObject | null = null
@@ -208,7 +208,7 @@ export class TokenService {
           currentDate: new Date(this.#clock.now()),
         },
       )
-      return verifiedOf(payload, secret)
+      return toVerifiedToken(payload, secret)
     } catch (error) {
       if (error instanceof errors.JOSEError) throw invalid(error.code)
       throw error
@@ -252,7 +252,7 @@ export async function openTokens(options: {
   readonly folder: string | null
   readonly secret: string | null
   /** Replaces the file of revocations if several processes share the revocations. */
-  readonly revocations?: SharedText | null
+  readonly revocations?: SharedTextStore | null
 }): Promise<TokenService> {
   const { clock, folder, secret, revocations: shared = null } = options
   const open = <Value>({ path, ...file }: SharedFileOptions<Value>): SharedValue<Value> =>
@@ -261,7 +261,7 @@ export async function openTokens(options: {
       : sharedFile({ path: join(folder, path), ...file })
   const format = {
     initial: new Map() as Revocations,
-    print: printRevocations,
+    print: formatRevocations,
     parse: parseRevocations,
   }
   const revocations =
@@ -271,13 +271,13 @@ export async function openTokens(options: {
   // Reads the file, so that a damaged file fails the start and not the first request.
   revocations.current()
   if (secret !== null) {
-    const keys = valueInMemory(ringOfSecret(secret))
+    const keys = valueInMemory(createRing(secret))
     return new TokenService(clock, { keys, isKeyFixed: true, revocations })
   }
   const keys = open<KeyRing>({
     path: 'token-keys.json',
     initial: [],
-    print: printRing,
+    print: formatRing,
     parse: parseRing,
   })
   if (keys.current().length === 0) {
@@ -290,7 +290,7 @@ export async function openTokens(options: {
 const loadJose = () => import('jose')
 
 /** Returns the claims of a verified token. Errors: TOKEN_INVALID for a claim of the wrong type. */
-function verifiedOf(payload: JWTPayload, secret: KeyObject | null): VerifiedToken {
+function toVerifiedToken(payload: JWTPayload, secret: KeyObject | null): VerifiedToken {
   const { jti, sub, iat, exp } = payload
   // The operator may use the secret for other tokens too, so a signed token can have claims of any type. jose checks
   // only the types of iat and exp.

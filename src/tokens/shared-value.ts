@@ -27,7 +27,7 @@ export interface SharedValue<Value> {
 }
 
 /** A string that several processes share by other means than a file, e.g. in a database. */
-export interface SharedText {
+export interface SharedTextStore {
   current(): string | null
   change(change: (text: string | null) => string): Promise<void>
 }
@@ -60,7 +60,7 @@ export function valueInMemory<Value>(initial: Value): SharedValue<Value> {
 
 /** A value that is stored as the string `shared`. Errors: as for `shared` and `parse`. */
 export function sharedTextValue<Value>(
-  shared: SharedText,
+  shared: SharedTextStore,
   { initial, print, parse }: Omit<SharedFileOptions<Value>, 'path'>,
 ): SharedValue<Value> {
   let text: string | null = null
@@ -99,7 +99,7 @@ export function sharedFile<Value>(file: SharedFileOptions<Value>): SharedValue<V
   let version = ''
 
   const current = () => {
-    const found = versionOf(file.path)
+    const found = readVersion(file.path)
     if (found === null || found === version) return value
     value = readValue(file)
     version = found
@@ -123,7 +123,7 @@ export function sharedFile<Value>(file: SharedFileOptions<Value>): SharedValue<V
 }
 
 /** Returns a text that changes whenever the file is written or replaced; null if the file does not exist. */
-function versionOf(path: string): string | null {
+function readVersion(path: string): string | null {
   try {
     const stat = statSync(path, { bigint: true, throwIfNoEntry: false })
     return stat === undefined ? null : `${stat.ino}:${stat.size}:${stat.mtimeNs}`

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import sharp from 'sharp'
 import { expect, it } from 'vitest'
 import { convert } from '../../src/converter/convert.ts'
-import { optionsOf } from '../../src/converter/index.ts'
+import { parseOptions } from '../../src/converter/index.ts'
 
 const COLUMNS = 60
 const ROWS = 40
@@ -45,7 +45,7 @@ it.skipIf(!installed)(name, async () => {
   }
   const raw = { width: COLUMNS, height: ROWS, channels: 3 } as const
   const bytes = await sharp(rgb, { raw }).png().toBuffer()
-  const options = optionsOf(new Map(), { px: 5, width: COLUMNS })
+  const options = parseOptions(new Map(), { px: 5, width: COLUMNS })
   const { pieces } = await convert({
     bytes,
     name: 'picture.png',

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import {
   ConversionWorkers,
   ConverterError,
-  optionsOf,
+  parseOptions,
   WORKER_LIMITS,
 } from '../../src/converter/index.ts'
 
@@ -12,7 +12,7 @@ const workers = new ConversionWorkers(WORKER_LIMITS)
 const job = {
   bytes: await readFile(file),
   name: 'image',
-  options: optionsOf(new Map(Object.entries(JSON.parse(fields))), { px: 2, width: 100 }),
+  options: parseOptions(new Map(Object.entries(JSON.parse(fields))), { px: 2, width: 100 }),
   cellsMax: 50_000_000,
   product: 'workbook',
 } as const

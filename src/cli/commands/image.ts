@@ -5,11 +5,11 @@ import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
 import { writeFileInParts } from '../../base/files/durable-files.ts'
 import {
+  type ConversionPlan,
   ConversionWorkers,
   ConverterError,
   OPTION_NAMES,
-  optionsOf,
-  type Plan,
+  parseOptions,
   WORKER_LIMITS,
 } from '../../converter/index.ts'
 import { readSettings } from '../composition/settings.ts'
@@ -85,7 +85,7 @@ function imageOptions(flags: ImageFlags) {
     if (value !== undefined) fields.set(name, String(value))
   }
   try {
-    return optionsOf(fields, { px: settings.DEFAULT_PX, width: settings.DEFAULT_WIDTH })
+    return parseOptions(fields, { px: settings.DEFAULT_PX, width: settings.DEFAULT_WIDTH })
   } catch (error) {
     if (!(error instanceof ConverterError)) throw error
     throw new Exit(EXIT.usage, error.message.replace('the field ', '--'))
@@ -134,7 +134,7 @@ async function readImage(path: string): Promise<Uint8Array> {
 }
 
 interface Converted {
-  readonly plan: Plan
+  readonly plan: ConversionPlan
   readonly bytesWritten: number
 }
 

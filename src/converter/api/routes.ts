@@ -1,12 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type HttpApp, HttpRefusal, readBody } from '../../http/index.ts'
+import { type HttpApp, HttpRefusal, readBody, StatusFalse } from '../../http/index.ts'
 import type { Job } from '../convert.ts'
 import { ConverterError } from '../errors.ts'
-import { dispositionOf, workbookNameOf } from '../names.ts'
-import { type ConverterDefaults, optionsOf } from '../options.ts'
+import { formatDisposition, toWorkbookName } from '../names.ts'
+import { type ConverterDefaults, parseOptions } from '../options.ts'
 import type { ConversionWorkers } from '../workers.ts'
-import { EXCEL, Failure, OOXML, PreviewReply, UploadForm, WorkbookReply } from './schemas.ts'
-import { FILE_BYTES_MAX, FORM_BYTES_MAX, readUpload, type Upload } from './upload.ts'
+import { EXCEL, OOXML, PreviewReply, UploadForm, WorkbookReply } from './schemas.ts'
+import { FILE_BYTES_MAX, FORM_BYTES_MAX, type ImageUpload, readUpload } from './upload.ts'
 
 const CELLS_MAX = 10_000_000
 /** Maximum number of concurrent uploads, because each can keep a form of FORM_BYTES_MAX in memory. */
@@ -26,11 +26,11 @@ export function converterRoutes(
   app.addHook('onSend', async (_request, reply) => {
     if (reply.statusCode === 503) reply.header('retry-after', RETRY_AFTER)
   })
-  const convert = async (upload: Upload, product: Job['product'], reply: FastifyReply) => {
+  const convert = async (upload: ImageUpload, product: Job['product'], reply: FastifyReply) => {
     const { bytes, name, fields } = upload
-    const options = optionsOf(fields, defaults)
+    const options = parseOptions(fields, defaults)
     const job = { bytes, name, options, cellsMax: CELLS_MAX, product }
-    const { plan, product: stream } = await workers.start(job, signalOf(reply))
+    const { plan, product: stream } = await workers.start(job, toSignal(reply))
     const { grid, colors, distinct } = plan
     reply
       .header('x-daicho-grid', `${grid.columns}x${grid.rows}`)
@@ -39,54 +39,52 @@ export function converterRoutes(
       .header('cache-control', 'no-store')
     return stream
   }
-  const common = {
-    onRequest: uploadLimit(),
-    // A missing body is rejected here, because Fastify calls no content type parser if there is no body.
-    preValidation: async ({ body }: FastifyRequest) => {
-      if (body === undefined || body === null) throw notAForm()
-    },
-    validatorCompiler: () => () => true,
+  const onRequest = uploadLimit()
+  const summaries = {
+    image: 'Convert an image to a workbook with one coloured cell per pixel',
+    preview: 'Show the cells of the workbook as a PNG with one pixel per cell',
   }
-  const shape = { tags: ['images'], consumes: ['multipart/form-data'], body: UploadForm }
-  const failures = { '4xx': Failure, '5xx': Failure }
-
   app.post(
     '/image',
-    {
-      ...common,
-      schema: {
-        ...shape,
-        operationId: 'convertImage',
-        summary: 'Convert an image to a workbook with one coloured cell per pixel',
-        response: { 200: WorkbookReply, ...failures },
-      },
-    },
+    routeOptions('convertImage', summaries.image, WorkbookReply, onRequest),
     async ({ body, headers }, reply) => {
       const product = await convert(body, 'workbook', reply)
       return reply
         .header('content-type', mediaTypeFor(headers.accept))
-        .header('content-disposition', dispositionOf(workbookNameOf(body.name)))
+        .header('content-disposition', formatDisposition(toWorkbookName(body.name)))
         .header('vary', 'accept')
         .send(product)
     },
   )
-
   app.post(
     '/preview',
-    {
-      ...common,
-      schema: {
-        ...shape,
-        operationId: 'previewImage',
-        summary: 'Show the cells of the workbook as a PNG with one pixel per cell',
-        response: { 200: PreviewReply, ...failures },
-      },
-    },
+    routeOptions('previewImage', summaries.preview, PreviewReply, onRequest),
     async ({ body }, reply) => {
       const product = await convert(body, 'preview', reply)
       return reply.header('content-type', 'image/png').send(product)
     },
   )
+}
+
+function routeOptions<Reply>(
+  operationId: string,
+  summary: string,
+  reply: Reply,
+  onRequest: ReturnType<typeof uploadLimit>,
+) {
+  return {
+    onRequest,
+    // A missing body is rejected here, because Fastify calls no content type parser if there is no body.
+    preValidation: async ({ body }: { body: unknown }) => {
+      if (body === undefined || body === null) throw notAForm()
+    },
+    validatorCompiler: () => () => true,
+    schema: {
+      ...{ operationId, summary, tags: ['images'] },
+      ...{ consumes: ['multipart/form-data'], body: UploadForm },
+      response: { 200: reply, '4xx': StatusFalse, '5xx': StatusFalse },
+    },
+  }
 }
 
 function acceptForms(app: HttpApp): void {
@@ -124,7 +122,7 @@ function uploadLimit() {
 }
 
 /** Returns a signal that aborts when the reply is sent or the client has disconnected. */
-function signalOf(reply: FastifyReply): AbortSignal {
+function toSignal(reply: FastifyReply): AbortSignal {
   const controller = new AbortController()
   const abort = () =>
     controller.abort(new ConverterError('GIVEN_UP', 'the client has disconnected'))

@@ -1,6 +1,6 @@
 import { Type } from '../../base/shape.ts'
 import { RANGES, type WholeNumberField } from '../options.ts'
-import type { Upload } from './upload.ts'
+import type { ImageUpload } from './upload.ts'
 
 /** The media type of a workbook. Source: specification, “Endpoints”, row C. */
 export const EXCEL = 'application/vnd.ms-excel'
@@ -18,7 +18,7 @@ const whole = (name: WholeNumberField, description: string) => ({
  * The schema that documents the form. `upload.ts` and `options.ts` parse and check forms. Source: specification, “C:
  * converter parameters”.
  */
-export const UploadForm = Type.Unsafe<Upload>({
+export const UploadForm = Type.Unsafe<ImageUpload>({
   type: 'object',
   required: ['file'],
   properties: {
@@ -74,10 +74,3 @@ export const PreviewReply = {
   headers,
   content: { 'image/png': { schema: binary } },
 }
-
-/** The body of all error replies. The specification (“Errors”, row C) defines only the statuses. */
-export const Failure = Type.Object({
-  status: Type.Literal(false),
-  code: Type.String(),
-  message: Type.String(),
-})

@@ -22,7 +22,7 @@ const BOUNDARY_LENGTH_MAX = 200
 const CRLF = Buffer.from('\r\n')
 const HEADERS_END = Buffer.from('\r\n\r\n')
 
-export interface Upload {
+export interface ImageUpload {
   readonly bytes: Uint8Array
   /** The name of the file, as sent. */
   readonly name: string
@@ -34,10 +34,10 @@ export interface Upload {
  * Parses the upload in a complete `multipart/form-data` body. Fields with other names are ignored. Errors:
  * FORM_MALFORMED, FILE_MISSING, FILE_EMPTY, FILE_TOO_LARGE; FIELD_INVALID for a field that is repeated or too long.
  */
-export function readUpload(body: Buffer, contentType: string): Upload {
+export function readUpload(body: Buffer, contentType: string): ImageUpload {
   const known: ReadonlySet<string> = new Set(OPTION_NAMES)
   const fields = new Map<string, string>()
-  let file: Pick<Upload, 'bytes' | 'name'> | null = null
+  let file: Pick<ImageUpload, 'bytes' | 'name'> | null = null
   for (const { name, fileName, bytes } of readForm(body, contentType)) {
     if (name === 'file' && fileName !== null) {
       if (file !== null) throw new ConverterError('FIELD_INVALID', 'the form has two files')
@@ -77,7 +77,7 @@ interface FormPart {
  * Source: RFC 7578; RFC 2046 section 5.1; WHATWG HTML 4.10.21.8.
  */
 export function readForm(body: Buffer, contentType: string): FormPart[] {
-  const boundary = boundaryOf(contentType)
+  const boundary = requireBoundary(contentType)
   const parts: FormPart[] = []
   let at = nextDelimiter(body, boundary, 0)
   while (!at.isLast) {
@@ -94,7 +94,7 @@ function malformed(message: string): ConverterError {
   return new ConverterError('FORM_MALFORMED', message)
 }
 
-function boundaryOf(contentType: string): Buffer {
+function requireBoundary(contentType: string): Buffer {
   const match = /;\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(contentType)
   const boundary = match?.[1] ?? match?.[2]
   if (boundary === undefined || boundary.length > BOUNDARY_LENGTH_MAX) {
@@ -133,14 +133,14 @@ function readPart(bytes: Buffer): FormPart | null {
   const headers = head.toString(isUtf8(head) ? 'utf8' : 'latin1')
   const disposition = /^content-disposition:[ \t]*form-data(;.*)$/im.exec(headers)?.[1]
   if (disposition === undefined) return null
-  const parameters = parametersOf(disposition)
+  const parameters = parseParameters(disposition)
   const name = parameters.get('name')
   if (name === undefined) throw malformed('a part of the form has no name')
   const fileName = extendedValue(parameters.get('filename*')) ?? parameters.get('filename') ?? null
   return { name, fileName, bytes: bytes.subarray(headersEnd + HEADERS_END.length) }
 }
 
-function parametersOf(text: string): Map<string, string> {
+function parseParameters(text: string): Map<string, string> {
   const parameters = new Map<string, string>()
   for (const [, name = '', quoted, bare = ''] of text.matchAll(
     /;[ \t]*([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^;"]*))/g,

@@ -1,17 +1,16 @@
 import { Registry } from 'prom-client'
-import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../http/index.ts'
+import {
+  addGauge,
+  addLabeledGauge,
+  type HttpApp,
+  registerMetrics,
+  StatusFalse,
+} from '../../http/index.ts'
 import { RateFeedError, rateFeedStatuses } from '../errors.ts'
 import type { RateDetail, RateFeed } from '../service.ts'
-import {
-  Failure,
-  HealthReply,
-  HistoryParams,
-  HistoryReply,
-  RatesQuery,
-  RatesReply,
-} from './schemas.ts'
+import { HealthReply, HistoryParams, HistoryReply, RatesQuery, RatesReply } from './schemas.ts'
 
-const failures = { '4xx': Failure, '5xx': Failure }
+const failures = { '4xx': StatusFalse, '5xx': StatusFalse }
 
 export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
   currentRoute(app, feed)

@@ -12,7 +12,7 @@ function numbersNamed(names: readonly string[], description: string) {
 }
 
 /** Returns the schema of an enum. Includes `type`, because documentation pages need it to show the values. */
-function oneOf<Value extends string>(values: readonly Value[], description: string) {
+function choice<Value extends string>(values: readonly Value[], description: string) {
   return Type.Unsafe<Value>({ type: 'string', enum: [...values], description })
 }
 
@@ -70,21 +70,14 @@ export const RatesReply = Type.Object({
 })
 
 export const RatesQuery = Type.Object({
-  detail: Type.Optional(oneOf<'0' | '1'>(['0', '1'], '1 adds `meta`, the origin of the rates')),
-})
-
-/** The body of all error replies. Source: specification, “Errors”, row R. */
-export const Failure = Type.Object({
-  status: Type.Literal(false),
-  code: Type.String(),
-  message: Type.String(),
+  detail: Type.Optional(choice<'0' | '1'>(['0', '1'], '1 adds `meta`, the origin of the rates')),
 })
 
 /** Format of a date, only for the documentation. `RateFeed.history` checks the date. */
 const DATE = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$'
 
 export const HistoryParams = Type.Object({
-  pair: oneOf<Pair>(PAIRS, 'Currency pair'),
+  pair: choice<Pair>(PAIRS, 'Currency pair'),
   from: Type.Optional(
     Type.String({ description: 'First date, YYYY-MM-DD', maxLength: 32, documentedPattern: DATE }),
   ),

@@ -117,7 +117,7 @@ async function requireToken(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply | undefined> {
-  const token = tokenOf(request)
+  const token = findToken(request)
   if (token === undefined) return reply.code(403).type(JSON_TYPE).send(NO_TOKEN)
   if (await service.accepts(token)) return undefined
   return reply.code(200).type(JSON_TYPE).send(INVALID_TOKEN)
@@ -233,7 +233,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
 }
 
 /** Returns the first token in the request, of any type, or undefined. */
-function tokenOf({ body, query, headers }: FastifyRequest): unknown {
+function findToken({ body, query, headers }: FastifyRequest): unknown {
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
   const tokens = [field(body, 'token'), field(query, 'token'), headers['x-access-token'], bearer]
   return tokens.find((token) => token !== undefined && token !== null && token !== '')
