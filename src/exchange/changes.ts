@@ -73,7 +73,7 @@ export function plannedChange(
     const isAlone = isDeeper(item, SHARED_DEPTH_MAX)
     return { kind: 'change', place, operation, attachments, isRevision: false, isAlone }
   } catch (error) {
-    return { kind: 'refused', ...place, reason: reasonOf(error) }
+    return { kind: 'refused', ...place, reason: requireRefusalReason(error) }
   }
 }
 
@@ -132,7 +132,7 @@ export function hashChanges(changes: readonly PlannedChange[]): string {
 }
 
 /** Returns a key for the item of an operation. The key is unique, because a database name contains no slash. */
-export function keyOf({ db, id }: ItemOperation): string {
+export function itemKey({ db, id }: ItemOperation): string {
   return `${db}/${id}`
 }
 
@@ -151,7 +151,7 @@ function isDeeper(value: Json, levels: number): boolean {
 }
 
 /** Returns the message of `error` if it concerns a single record; otherwise throws `error`. */
-function reasonOf(error: unknown): string {
+function requireRefusalReason(error: unknown): string {
   const isOfDatabase = error instanceof LedgerError && error.code.startsWith('DATABASE_')
   const isRefusal =
     error instanceof RecordRefusal ||

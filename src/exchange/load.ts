@@ -1,17 +1,18 @@
 import { hash } from 'node:crypto'
 import { CodedError } from '../base/coded-error.ts'
+import { Batch } from './batch.ts'
 import {
   type ChangeOptions,
   changesFor,
   DECISIONS,
   hashChanges,
   type ItemOperation,
-  keyOf,
+  itemKey,
   type PlannedChange,
   plannedChange,
 } from './changes.ts'
 import { SourceError } from './errors.ts'
-import { formatPlace, type Located, type Pages, type SourceRecord } from './formats/record.ts'
+import { formatPlace, type Pages, type SourceRecord } from './formats/record.ts'
 import {
   countChanges,
   type Decision,
@@ -40,12 +41,6 @@ import { isOutcomeUnknown, type LoadTarget } from './target.ts'
 // - Finished: the resumed load skips the records of the batch.
 // The key of a request contains the digest of its changes, so no two different requests have the same key.
 
-/** Maximum records per batch. A batch fits into one block of the ledger, which has at most 1,024 entries. */
-export const BATCH_RECORDS = 1_000
-/** Maximum bytes of a batch, unless a single item is larger. A request can be up to 10 MiB. */
-const BATCH_BYTES_MAX = 4 * 1024 * 1024
-/** Maximum bytes of attachments in memory per batch, unless a single record has more. */
-const BATCH_ATTACHMENT_BYTES_MAX = 16 * 1024 * 1024
 /** Maximum number of batches that are being recorded at the same time. */
 const IN_FLIGHT_MAX = 4
 /** Maximum number of concurrent reads of existing items. */
@@ -89,20 +84,6 @@ export class LoadError extends Error {
 /** Thrown to end the load early. The message is the reason. */
 class Stop extends Error {}
 
-interface Batch {
-  readonly number: number
-  readonly changes: PlannedChange[]
-  readonly refusals: Refusal[]
-  readonly leftOut: Record<string, number>
-  readonly keys: Set<string>
-  decisions: readonly Decision[]
-  records: number
-  bytes: number
-  attachmentBytes: number
-  isAlone: boolean
-  isDone: boolean
-}
-
 /**
  * Loads the records of `pages` into `target`. Resolves when all batches are finished. Errors: LoadError; the errors
  * that `write` and `finished` throw.
@@ -135,7 +116,7 @@ class Loader {
     this.#target = target
     this.#options = options
     this.#progress = options.progress ?? new LoadProgress()
-    this.#batch = newBatch(this.#progress.position.batches)
+    this.#batch = new Batch(this.#progress.position.batches)
   }
 
   async load(pages: Pages): Promise<LoadCounts> {
@@ -170,39 +151,16 @@ class Loader {
 
   async #add(record: SourceRecord): Promise<void> {
     const planned = plannedChange(record, this.#options, () => this.#options.newId(this.#records))
-    const change = planned.kind === 'change' ? planned : null
-    const text = change !== null && 'text' in change.operation ? change.operation.text : ''
-    const bytes = Buffer.byteLength(text)
-    let attachmentBytes = 0
-    for (const attachment of change?.attachments ?? []) attachmentBytes += attachment.bytes.length
-    const isAlone = change?.isAlone === true
-    const isFull =
-      this.#batch.records === BATCH_RECORDS ||
-      this.#batch.isAlone ||
-      isAlone ||
-      this.#batch.bytes + bytes > BATCH_BYTES_MAX ||
-      this.#batch.attachmentBytes + attachmentBytes > BATCH_ATTACHMENT_BYTES_MAX
-    if (isFull) await this.#send()
-    const batch = this.#batch
-    batch.records += 1
-    batch.bytes += bytes
-    batch.attachmentBytes += attachmentBytes
-    batch.isAlone = isAlone
-    if (change !== null) {
-      const { operation } = change
-      batch.changes.push(change)
-      const isNewId = operation.kind === 'create_item' && operation.assigned
-      if (!isNewId) batch.keys.add(keyOf(operation))
-    } else if (planned.kind === 'left-out') {
-      batch.leftOut[planned.reason] = (batch.leftOut[planned.reason] ?? 0) + 1
-    } else if (planned.kind === 'refused') batch.refusals.push(planned)
+    if (this.#batch.add(planned)) return
+    await this.#send()
+    this.#batch.add(planned)
   }
 
   /** Sends the current batch, but first waits for batches in flight that change the same items. */
   async #send(): Promise<void> {
     const batch = this.#batch
     if (batch.records === 0) return
-    this.#batch = newBatch(batch.number + 1)
+    this.#batch = new Batch(batch.number + 1)
     await this.#createDatabases(batch)
     while (this.#failure === null) {
       const others = this.#inFlight
@@ -291,7 +249,11 @@ class Loader {
           if (!isAttachmentError(error)) {
             const isUnknown = isOutcomeUnknown(error) || (isRepeated && at === earlier.length)
             if (!isUnknown) await this.#noteOutcome({ batch: number, attachment: 'not-stored' })
-            throw withAttachment(id, attachment.name, error)
+            const item = `item ${id} is loaded, and its attachment ${attachment.name}`
+            throw stopAfter(
+              error,
+              (unknown) => `${item} ${unknown ? 'may or may not be' : 'is not'}`,
+            )
           }
           // The item is loaded, so the refusal is about the attachment only.
           const reason = `item ${id} is loaded without attachment ${attachment.name}: ${error.message}`
@@ -327,8 +289,7 @@ class Loader {
         if (!isResolved) this.#expectsConflicts = false
         return decisions
       }
-      if (attempt === ATTEMPTS_MAX)
-        throw withPlace(batch.changes[0]?.place ?? { line: 0 }, conflict)
+      if (attempt === ATTEMPTS_MAX) throw stopAfterBatch(batch.changes, conflict)
     }
   }
 
@@ -339,10 +300,9 @@ class Loader {
     const digest = hashChanges(changes)
     const sent = this.#progress.sent.get(number)
     if (sent?.digest !== digest || decisions.length !== batch.changes.length) {
-      const { place } = batch.changes[0] ?? { place: { line: 0 } }
-      throw new Stop(
-        `the input is not that of the interrupted load: the batch that starts at ${formatPlace(place)} was another`,
-      )
+      const place = formatPlace(batch.changes[0]?.place ?? { line: 0 })
+      const message = `the batch that starts at ${place} was another`
+      throw new Stop(`the input is not that of the interrupted load: ${message}`)
     }
     if (sent.isRecorded) return true
     if (await this.#isInLedger(changes)) {
@@ -357,7 +317,7 @@ class Loader {
    * missing item. `isRepeated`: an earlier run has sent them, so only a success or a conflict shows the outcome.
    */
   async #sendChanges(
-    { number, changes: [first] }: Batch,
+    { number, changes: all }: Batch,
     changes: readonly PlannedChange[],
     digest: string,
     isRepeated: boolean,
@@ -371,14 +331,14 @@ class Loader {
     try {
       await this.#target.record(unit, `${this.#options.loadId}-${number}-${digest}`)
     } catch (error) {
-      const isConflict = ['ITEM_EXISTS', 'ITEM_NOT_FOUND'].includes(codeOf(error) ?? '')
+      const isConflict = ['ITEM_EXISTS', 'ITEM_NOT_FOUND'].includes(findCode(error) ?? '')
       // The key belongs to these changes only, so they were recorded, and erased afterwards.
-      const isErased = codeOf(error) === 'IDEMPOTENCY_KEY_REUSED'
+      const isErased = findCode(error) === 'IDEMPOTENCY_KEY_REUSED'
       const isUnknown = isOutcomeUnknown(error) || (isRepeated && !isConflict)
       if (!isErased) {
         if (!isUnknown) await this.#noteOutcome({ batch: number, isRecorded: false })
         if (isConflict && error instanceof CodedError) return error
-        throw withPlace(first?.place ?? { line: 0 }, error)
+        throw stopAfterBatch(all, error)
       }
     }
     await this.#noteOutcome({ batch: number, isRecorded: true })
@@ -387,11 +347,16 @@ class Loader {
 
   /** Decides conflicts of `changes` with existing items: updates the item, skips the record, or ends the load. */
   async #resolved(changes: readonly PlannedChange[]): Promise<Decision[]> {
-    const existing = await this.#existing(changes)
+    const texts = await this.#readTexts(
+      changes
+        .map(({ operation }) => operation)
+        .filter((operation) => operation.kind !== 'create_item' || !operation.assigned),
+    )
+    const existing = new Set([...texts].flatMap(([key, text]) => (text === null ? [] : [key])))
     this.#expectsConflicts = existing.size > 0
     return changes.map(({ operation, isRevision, place }) => {
       const { kind, db, id } = operation
-      const key = keyOf(operation)
+      const key = itemKey(operation)
       const exists = existing.has(key)
       if (kind === 'delete_item') {
         existing.delete(key)
@@ -406,49 +371,33 @@ class Loader {
     })
   }
 
-  /** Returns `keyOf` for the items of `changes` that exist. */
-  async #existing(changes: readonly PlannedChange[]): Promise<Set<string>> {
-    const operations = changes
-      .map(({ operation }) => operation)
-      .filter((operation) => operation.kind !== 'create_item' || !operation.assigned)
-    const existing = new Set<string>()
-    await this.#readItems(operations, (operation, text) => {
-      if (text !== null) existing.add(keyOf(operation))
-    })
-    return existing
-  }
-
   /**
    * Returns whether the ledger has each item that `changes` create, as they leave it. Then the changes were recorded,
    * because these items did not exist when the changes were planned. Without created items, nothing is known.
    */
   async #isInLedger(changes: readonly PlannedChange[]): Promise<boolean> {
-    const created = new Set<string>()
-    const last = new Map<string, ItemOperation>()
-    for (const { operation } of changes) {
-      if (operation.kind === 'create_item') created.add(keyOf(operation))
-      last.set(keyOf(operation), operation)
+    const operations = changes.map(({ operation }) => operation)
+    const created = operations.filter(({ kind }) => kind === 'create_item').map(itemKey)
+    const last = new Map(operations.map((operation) => [itemKey(operation), operation]))
+    const texts = await this.#readTexts(created.flatMap((key) => last.get(key) ?? []))
+    const expected = (key: string) => {
+      const operation = last.get(key)
+      return operation !== undefined && 'text' in operation ? operation.text : null
     }
-    let isWhole = created.size > 0
-    const operations = [...last].flatMap(([key, each]) => (created.has(key) ? [each] : []))
-    await this.#readItems(operations, (operation, text) => {
-      if (text !== ('text' in operation ? operation.text : null)) isWhole = false
-    })
-    return isWhole
+    return created.length > 0 && created.every((key) => texts.get(key) === expected(key))
   }
 
-  /** Reads the item of each operation, and passes its text, or null if it does not exist, to `receive`. */
-  async #readItems(
-    operations: readonly ItemOperation[],
-    receive: (operation: ItemOperation, text: string | null) => void,
-  ): Promise<void> {
+  /** Reads the item of each operation. Returns its text, or null if it does not exist, by `itemKey`. */
+  async #readTexts(operations: readonly ItemOperation[]): Promise<Map<string, string | null>> {
+    const texts = new Map<string, string | null>()
     const rest = [...operations]
     const readers = Array.from({ length: READS_MAX }, async () => {
       for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
-        receive(next, await this.#target.read(next.db, next.id))
+        texts.set(itemKey(next), await this.#target.read(next.db, next.id))
       }
     })
     await Promise.all(readers)
+    return texts
   }
 
   /** Writes down that a request is sent. If this fails, the request is not sent. */
@@ -472,37 +421,29 @@ class Loader {
   }
 }
 
-function withAttachment(id: string, name: string, error: unknown): unknown {
+/**
+ * Returns the reason why the load ends after an error of the ledger: `text` with the state of the change, known or
+ * unknown. Returns other errors unchanged.
+ */
+function stopAfter(error: unknown, text: (isUnknown: boolean) => string): unknown {
   if (!(error instanceof CodedError)) return error
-  const state = isOutcomeUnknown(error) ? 'may or may not be' : 'is not'
-  const message = `item ${id} is loaded, and its attachment ${name} ${state}: ${error.message}`
-  return new Stop(message, { cause: error })
+  return new Stop(`${text(isOutcomeUnknown(error))}: ${error.message}`, { cause: error })
 }
 
-/** Returns an error of the ledger with the location of the batch in its message; returns other errors unchanged. */
-function withPlace(place: Located, error: unknown): unknown {
-  if (!(error instanceof CodedError)) return error
-  const isUnknown = isOutcomeUnknown(error)
-  const message = isUnknown
-    ? `it is not known whether the batch that starts at ${formatPlace(place)} was loaded: ${error.message}`
-    : `the batch that starts at ${formatPlace(place)} was not loaded: ${error.message}`
-  return new Stop(message, { cause: error })
+/** Returns the reason why the load ends after a failed request with a batch. */
+function stopAfterBatch([first]: readonly PlannedChange[], error: unknown): unknown {
+  const batch = `the batch that starts at ${formatPlace(first?.place ?? { line: 0 })}`
+  return stopAfter(error, (isUnknown) =>
+    isUnknown ? `it is not known whether ${batch} was loaded` : `${batch} was not loaded`,
+  )
 }
 
-function newBatch(number: number): Batch {
-  return {
-    ...{ number, changes: [], refusals: [], leftOut: {}, keys: new Set<string>() },
-    ...{ records: 0, bytes: 0, attachmentBytes: 0, decisions: [] },
-    ...{ isAlone: false, isDone: false },
-  }
-}
-
-function codeOf(error: unknown): string | null {
+function findCode(error: unknown): string | null {
   return error instanceof CodedError ? String(error.code) : null
 }
 
 /** Whether `error` concerns one attachment. ITEM_NOT_FOUND: another client has deleted the item meanwhile. */
 function isAttachmentError(error: unknown): error is CodedError<string> {
-  const code = codeOf(error) ?? ''
+  const code = findCode(error) ?? ''
   return code.startsWith('ATTACHMENT_') || code === 'ITEM_NOT_FOUND'
 }
