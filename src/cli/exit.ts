@@ -79,7 +79,7 @@ export function findSystemExit(error: unknown, code: number = EXIT.finding): Exi
 }
 
 /** Returns text for use in a longer message: the system code of `error`, such as EACCES, or else its message. */
-export function reasonOf(error: unknown): string {
+export function formatReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return 'code' in error ? String(error.code) : error.message
 }

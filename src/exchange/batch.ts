@@ -1,6 +1,6 @@
-import { itemKey, type PlannedChange } from './changes.ts'
+import { operationKey, type PlannedChange } from './changes.ts'
 import type { LeftOutRecord, RefusedRecord } from './formats/record.ts'
-import type { Decision, Refusal } from './progress.ts'
+import type { ChangeDecision, LoadRefusal } from './progress.ts'
 
 /** Maximum records per batch. A batch fits into one block of the ledger, which has at most 1,024 entries. */
 export const BATCH_RECORDS = 1_000
@@ -15,12 +15,12 @@ type Planned = PlannedChange | RefusedRecord | LeftOutRecord
 export class Batch {
   readonly number: number
   readonly changes: PlannedChange[] = []
-  readonly refusals: Refusal[] = []
+  readonly refusals: LoadRefusal[] = []
   readonly leftOut: Record<string, number> = {}
-  /** `itemKey` of each changed item that may exist already. */
+  /** `operationKey` of each changed item that may exist already. */
   readonly keys = new Set<string>()
   /** What was decided about each change, when the batch is recorded. */
-  decisions: readonly Decision[] = []
+  decisions: readonly ChangeDecision[] = []
   records = 0
   isDone = false
   #bytes = 0
@@ -53,7 +53,7 @@ export class Batch {
     this.changes.push(planned)
     const { operation } = planned
     const isNewId = operation.kind === 'create_item' && operation.assigned
-    if (!isNewId) this.keys.add(itemKey(operation))
+    if (!isNewId) this.keys.add(operationKey(operation))
     return true
   }
 }

@@ -8,7 +8,7 @@ import {
   networkItemId,
   type Operation,
 } from '../ledger/core.ts'
-import { type IdMember, withId } from './formats/identity.ts'
+import { assignId, type IdMember } from './formats/identity.ts'
 import {
   type LeftOutRecord,
   type Located,
@@ -18,7 +18,7 @@ import {
   type SourceAttachment,
   type SourceRecord,
 } from './formats/record.ts'
-import type { Decision } from './progress.ts'
+import type { ChangeDecision } from './progress.ts'
 
 /** Maximum nesting of an item in a list of changes, which adds three levels. A deeper item is a batch of its own. */
 const SHARED_DEPTH_MAX = JSON_DEPTH_MAX - 3
@@ -44,7 +44,7 @@ export interface PlannedChange {
   readonly attachments: readonly SourceAttachment[]
 }
 
-export interface ChangeOptions {
+export interface PlanOptions {
   /** Returns the database for a table of the source. `table` is null if the source has no tables. */
   readonly chooseDatabase: (table: string | null) => string
   readonly idMember: IdMember | null
@@ -53,7 +53,7 @@ export interface ChangeOptions {
 /** Returns the change that `record` makes, unless it is refused or left out. `newId` is called if it has no id. */
 export function plannedChange(
   record: SourceRecord,
-  { idMember, chooseDatabase }: ChangeOptions,
+  { idMember, chooseDatabase }: PlanOptions,
   newId: () => string,
 ): PlannedChange | RefusedRecord | LeftOutRecord {
   if (record.kind === 'left-out' || record.kind === 'refused') return record
@@ -65,7 +65,7 @@ export function plannedChange(
     if (idMember === null && typeof record.item.id === 'number') {
       throw new RecordRefusal('its id is a number; --id id converts the id to a string')
     }
-    const item = idMember === null ? record.item : withId(record.item, idMember)
+    const item = idMember === null ? record.item : assignId(record.item, idMember)
     const operation = creationOf(chooseDatabase(null), item, newId)
     refuseNetworkItem(operation)
     const { attachments } = record
@@ -101,7 +101,7 @@ export const DECISIONS = { create_item: 'c', update_item: 'u', delete_item: 'd' 
 /** Returns the changes that `decisions` make. */
 export function changesFor(
   changes: readonly PlannedChange[],
-  decisions: readonly Decision[],
+  decisions: readonly ChangeDecision[],
 ): PlannedChange[] {
   return changes.flatMap((change, at): PlannedChange[] => {
     const { operation } = change
@@ -132,7 +132,7 @@ export function hashChanges(changes: readonly PlannedChange[]): string {
 }
 
 /** Returns a key for the item of an operation. The key is unique, because a database name contains no slash. */
-export function itemKey({ db, id }: ItemOperation): string {
+export function operationKey({ db, id }: ItemOperation): string {
   return `${db}/${id}`
 }
 

@@ -9,7 +9,7 @@ export type DumpFormat = (typeof DUMP_FORMATS)[number]
 export type ReadItems = () => AsyncIterable<readonly string[]>
 
 /**
- * Yields the items in `format`, and returns the number of items. For CSV, `read` is called twice. Errors: SourceError
+ * Yields the items in `format`, and returns the number of items. For CSV, `read` is called twice. Errors: InputError
  * if the items have too many members for CSV.
  */
 export async function* dumpTexts(
@@ -32,19 +32,19 @@ export async function* dumpTexts(
 
 async function* csvTexts(read: ReadItems): AsyncGenerator<string, number> {
   const finder = new ColumnFinder()
-  for await (const page of read()) for (const text of page) finder.add(itemIn(text))
+  for await (const page of read()) for (const text of page) finder.add(parseItem(text))
   const { columns } = finder
   let items = 0
   // RFC 4180 ends rows with CRLF.
   yield `${csvHeader(columns)}\r\n`
   for await (const page of read()) {
-    yield page.map((text) => `${csvRow(columns, itemIn(text))}\r\n`).join('')
+    yield page.map((text) => `${csvRow(columns, parseItem(text))}\r\n`).join('')
     items += page.length
   }
   return items
 }
 
-function itemIn(text: string): JsonObject {
+function parseItem(text: string): JsonObject {
   const item = storedJson(text)
   return isJsonObject(item) ? item : {}
 }

@@ -1,9 +1,9 @@
 /** The input cannot be read at all, for the reason in the message. For a single invalid record: `RecordRefusal`. */
-export class SourceError extends Error {
-  override readonly name: string = 'SourceError'
+export class InputError extends Error {
+  override readonly name: string = 'InputError'
 }
 
 /** The input has a format that must be chosen by the caller. */
-export class FormatError extends SourceError {
+export class FormatError extends InputError {
   override readonly name = 'FormatError'
 }

@@ -2,7 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import { parseForeignJsonOrNull } from '../base/strict-json.ts'
 import { FormatError } from './errors.ts'
 import type { LineEnd } from './formats/lines.ts'
-import type { Pages, SourceRecord } from './formats/record.ts'
+import type { RecordPages, SourceRecord } from './formats/record.ts'
 
 // Recognizes exports of other programs in an input whose format is a guess. Each of their records would become an item
 // with a new id and the structure of the other program, which a ledger would keep for ever.
@@ -13,7 +13,7 @@ const ID_NAMES = /^(_?id|_?key|uuid|guid|object_?id|document_?id|__name__)$/i
 const DYNAMODB_TYPES = new Set(['S', 'N', 'B', 'BOOL', 'NULL', 'M', 'L', 'SS', 'NS', 'BS'])
 
 /** Yields `pages` unless the first record shows that they need another format. Errors: FormatError. */
-export async function* refuseForeign(pages: Pages, idMember: string | null): Pages {
+export async function* refuseForeign(pages: RecordPages, idMember: string | null): RecordPages {
   const first: SourceRecord[] = []
   const iterator = pages[Symbol.asyncIterator]()
   let isWhole = false

@@ -6,7 +6,7 @@ import type { Operation } from '../ledger/core.ts'
 import { BATCH_RECORDS } from './batch.ts'
 import type { RevisionRecord, SourceRecord } from './formats/record.ts'
 import { type ConflictPolicy, type LoadOptions, loadRecords } from './load.ts'
-import type { LoadCounts, LoadPosition, Refusal } from './progress.ts'
+import type { LoadCounts, LoadPosition, LoadRefusal } from './progress.ts'
 import { type LoadTarget, serviceTarget } from './target.ts'
 
 async function* pages(
@@ -76,7 +76,7 @@ interface Loaded {
   readonly counts: LoadCounts | null
   readonly error: unknown
   readonly positions: LoadPosition[]
-  readonly refusals: Refusal[]
+  readonly refusals: LoadRefusal[]
 }
 
 /** Returns a function that returns `<prefix>1`, then `<prefix>2`, and so on. */
@@ -94,7 +94,7 @@ async function load(
   options: Partial<LoadOptions> = {},
 ): Promise<Loaded> {
   const positions: LoadPosition[] = []
-  const refusals: Refusal[] = []
+  const refusals: LoadRefusal[] = []
   const all: LoadOptions = {
     ...{ chooseDatabase: () => 'fruit', idMember: null, onConflict: 'fail', loadId: 'load' },
     newId: idsOf('new'),

@@ -2,28 +2,28 @@ import { hash } from 'node:crypto'
 import { CodedError } from '../base/coded-error.ts'
 import { Batch } from './batch.ts'
 import {
-  type ChangeOptions,
   changesFor,
   DECISIONS,
   hashChanges,
   type ItemOperation,
-  itemKey,
+  operationKey,
   type PlannedChange,
+  type PlanOptions,
   plannedChange,
 } from './changes.ts'
-import { SourceError } from './errors.ts'
-import { formatPlace, type Pages, type SourceRecord } from './formats/record.ts'
+import { InputError } from './errors.ts'
+import { formatPlace, type RecordPages, type SourceRecord } from './formats/record.ts'
 import {
+  type ChangeDecision,
   countChanges,
-  type Decision,
   formatDecisions,
   type LoadCounts,
   type LoadNote,
   type LoadPosition,
   LoadProgress,
+  type LoadRefusal,
   NO_COUNTS,
   parseDecisions,
-  type Refusal,
   sumCounts,
 } from './progress.ts'
 import { isOutcomeUnknown, type LoadTarget } from './target.ts'
@@ -52,7 +52,7 @@ export const CONFLICT_POLICIES = ['fail', 'skip', 'replace'] as const
 /** How to treat an item whose id exists: end the load, leave the record out, or replace the item. */
 export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number]
 
-export interface LoadOptions extends ChangeOptions {
+export interface LoadOptions extends PlanOptions {
   readonly onConflict: ConflictPolicy
   /** Unique id of the load. A resumed load has the id of the interrupted load. */
   readonly loadId: string
@@ -63,7 +63,7 @@ export interface LoadOptions extends ChangeOptions {
   /** Writes a note down. The load waits for the promise before it sends a request. */
   readonly write: (note: LoadNote) => Promise<void>
   /** Called for each finished batch, in the order of the input, before its note is written. */
-  readonly finished: (position: LoadPosition, refusals: readonly Refusal[]) => void
+  readonly finished: (position: LoadPosition, refusals: readonly LoadRefusal[]) => void
 }
 
 /** The load ended early, for the reason in the message. */
@@ -89,7 +89,7 @@ class Stop extends Error {}
  * that `write` and `finished` throw.
  */
 export async function loadRecords(
-  pages: Pages,
+  pages: RecordPages,
   target: LoadTarget,
   options: LoadOptions,
 ): Promise<LoadCounts> {
@@ -119,7 +119,7 @@ class Loader {
     this.#batch = new Batch(this.#progress.position.batches)
   }
 
-  async load(pages: Pages): Promise<LoadCounts> {
+  async load(pages: RecordPages): Promise<LoadCounts> {
     const { records: toSkip } = this.#progress.position.counts
     try {
       for await (const page of pages) {
@@ -136,7 +136,7 @@ class Loader {
     if (this.#failure === null) return this.#progress.position.counts
     const { error } = this.#failure
     const isExpected =
-      error instanceof Stop || error instanceof SourceError || error instanceof CodedError
+      error instanceof Stop || error instanceof InputError || error instanceof CodedError
     if (!isExpected) throw error
     let { counts } = this.#progress.position
     let unknown = this.#progress.creating.size
@@ -269,7 +269,7 @@ class Loader {
    * Records the changes of a batch, as planned by `earlier` if an earlier run has sent the batch. Returns what was
    * decided about each change.
    */
-  async #recordChanges(batch: Batch, earlier: string | null): Promise<readonly Decision[]> {
+  async #recordChanges(batch: Batch, earlier: string | null): Promise<readonly ChangeDecision[]> {
     if (earlier !== null) {
       const decisions = parseDecisions(earlier)
       if (await this.#repeat(batch, decisions)) return decisions
@@ -294,7 +294,7 @@ class Loader {
   }
 
   /** Completes what an earlier run has sent. Returns false if it was not recorded and cannot be, because of a conflict. */
-  async #repeat(batch: Batch, decisions: readonly Decision[]): Promise<boolean> {
+  async #repeat(batch: Batch, decisions: readonly ChangeDecision[]): Promise<boolean> {
     const { number } = batch
     const changes = changesFor(batch.changes, decisions)
     const digest = hashChanges(changes)
@@ -346,7 +346,7 @@ class Loader {
   }
 
   /** Decides conflicts of `changes` with existing items: updates the item, skips the record, or ends the load. */
-  async #resolved(changes: readonly PlannedChange[]): Promise<Decision[]> {
+  async #resolved(changes: readonly PlannedChange[]): Promise<ChangeDecision[]> {
     const texts = await this.#readTexts(
       changes
         .map(({ operation }) => operation)
@@ -356,7 +356,7 @@ class Loader {
     this.#expectsConflicts = existing.size > 0
     return changes.map(({ operation, isRevision, place }) => {
       const { kind, db, id } = operation
-      const key = itemKey(operation)
+      const key = operationKey(operation)
       const exists = existing.has(key)
       if (kind === 'delete_item') {
         existing.delete(key)
@@ -377,8 +377,8 @@ class Loader {
    */
   async #isInLedger(changes: readonly PlannedChange[]): Promise<boolean> {
     const operations = changes.map(({ operation }) => operation)
-    const created = operations.filter(({ kind }) => kind === 'create_item').map(itemKey)
-    const last = new Map(operations.map((operation) => [itemKey(operation), operation]))
+    const created = operations.filter(({ kind }) => kind === 'create_item').map(operationKey)
+    const last = new Map(operations.map((operation) => [operationKey(operation), operation]))
     const texts = await this.#readTexts(created.flatMap((key) => last.get(key) ?? []))
     const expected = (key: string) => {
       const operation = last.get(key)
@@ -387,13 +387,13 @@ class Loader {
     return created.length > 0 && created.every((key) => texts.get(key) === expected(key))
   }
 
-  /** Reads the item of each operation. Returns its text, or null if it does not exist, by `itemKey`. */
+  /** Reads the item of each operation. Returns its text, or null if it does not exist, by `operationKey`. */
   async #readTexts(operations: readonly ItemOperation[]): Promise<Map<string, string | null>> {
     const texts = new Map<string, string | null>()
     const rest = [...operations]
     const readers = Array.from({ length: READS_MAX }, async () => {
       for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
-        texts.set(itemKey(next), await this.#target.read(next.db, next.id))
+        texts.set(operationKey(next), await this.#target.read(next.db, next.id))
       }
     })
     await Promise.all(readers)

@@ -36,7 +36,7 @@ export function sumCounts(one: LoadCounts, other: LoadCounts): LoadCounts {
   }
 }
 
-export interface Refusal extends Located {
+export interface LoadRefusal extends Located {
   readonly reason: string
 }
 
@@ -60,7 +60,7 @@ export type LoadNote =
   | { readonly batch: number; readonly attachment: 'sent' | 'not-stored' | AttachmentOutcome }
   | { readonly finished: LoadPosition }
 
-type AttachmentOutcome = 'stored' | Refusal
+type AttachmentOutcome = 'stored' | LoadRefusal
 
 /** A batch that was sent and is not finished. Until a reply is noted, it may or may not be in the ledger. */
 export interface SentBatch {
@@ -126,7 +126,7 @@ export class LoadProgress {
 /** Returns the counts of the changes and attachments of a batch, if the batch is recorded. */
 export function countChanges({ plan, attachments }: SentBatch): LoadCounts {
   const decisions = parseDecisions(plan)
-  const count = (decision: Decision) => decisions.filter((each) => each === decision).length
+  const count = (decision: ChangeDecision) => decisions.filter((each) => each === decision).length
   const stored = attachments.filter((each) => each === 'stored').length
   return {
     ...NO_COUNTS,
@@ -135,15 +135,15 @@ export function countChanges({ plan, attachments }: SentBatch): LoadCounts {
 }
 
 /** What a batch does with a change: create, update or delete the item, skip the record, or nothing. */
-export type Decision = 'c' | 'u' | 'd' | 's' | '-'
+export type ChangeDecision = 'c' | 'u' | 'd' | 's' | '-'
 
 /** Writes decisions with the length of each run, such as `998c2u`. */
-export function formatDecisions(decisions: readonly Decision[]): string {
+export function formatDecisions(decisions: readonly ChangeDecision[]): string {
   return decisions.join('').replace(/(.)\1*/g, (run, decision) => `${run.length}${decision}`)
 }
 
-export function parseDecisions(text: string): Decision[] {
+export function parseDecisions(text: string): ChangeDecision[] {
   const runs = text.matchAll(/(\d{1,4})([cuds-])/g)
   // The pattern admits only decisions.
-  return [...runs].flatMap(([, n, each]) => Array(Number(n)).fill(each as Decision))
+  return [...runs].flatMap(([, n, each]) => Array(Number(n)).fill(each as ChangeDecision))
 }

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import type { JsonObject } from '../base/json.ts'
-import { SourceError } from './errors.ts'
+import { InputError } from './errors.ts'
 import { refuseForeign, requireLines } from './foreign.ts'
 import { couchdbRecords } from './formats/couchdb.ts'
 import { type ColumnType, csvRecords } from './formats/csv.ts'
@@ -10,7 +10,7 @@ import type { IdMember } from './formats/identity.ts'
 import { arrayRecords, ndjsonRecords } from './formats/json-records.ts'
 import { findLineEnd } from './formats/lines.ts'
 import { plainObject, requireMongodbId } from './formats/mongodb.ts'
-import { itemRecord, type Pages } from './formats/record.ts'
+import { itemRecord, type RecordPages } from './formats/record.ts'
 
 export const SOURCE_FORMATS = ['ndjson', 'json', 'csv', 'couchdb', 'mongodb', 'qldb'] as const
 export type SourceFormat = (typeof SOURCE_FORMATS)[number]
@@ -37,22 +37,22 @@ const START_BYTES = 64 * 1024
 
 /**
  * Yields the records of an input, compressed by gzip or not, in UTF-8 or UTF-16. Errors:
- * SourceError, FormatError.
+ * InputError, FormatError.
  */
 export async function* readRecords(
   input: AsyncIterable<Uint8Array>,
   options: SourceOptions,
-): Pages {
+): RecordPages {
   const { format, isGuess = format === null, idMember = null } = options
   const opened = await openText(uncompressed(input), format)
-  const pages = recordsIn(opened, options)
+  const pages = readFormat(opened, options)
   yield* isGuess ? refuseForeign(pages, idMember) : pages
 }
 
-async function* recordsIn(
+async function* readFormat(
   { start, chunks }: Peeked,
   { format, columnTypes = new Map(), withoutAttachments = false, idMember = null }: SourceOptions,
-): Pages {
+): RecordPages {
   const lineEnd = findLineEnd(start)
   switch (format) {
     case 'csv':
@@ -104,7 +104,7 @@ export function chooseIdMember(
   return format === 'couchdb' || format === 'mongodb' ? { name: '_id', isRenamed: true } : null
 }
 
-/** Decompresses `input` if the first bytes are those of gzip. Errors: SourceError if the compression is damaged. */
+/** Decompresses `input` if the first bytes are those of gzip. Errors: InputError if the compression is damaged. */
 async function* uncompressed(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const { start, chunks } = await peeked(input, GZIP_MAGIC.length)
   if (!start.subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC)) {
@@ -119,7 +119,7 @@ async function* uncompressed(input: AsyncIterable<Uint8Array>): AsyncGenerator<U
   } catch (error) {
     const isZlib = error instanceof Error && 'code' in error && String(error.code).startsWith('Z_')
     if (!isZlib) throw error
-    throw new SourceError(`the gzip compression is damaged: ${error.message}`, { cause: error })
+    throw new InputError(`the gzip compression is damaged: ${error.message}`, { cause: error })
   }
 }
 
@@ -131,7 +131,7 @@ interface Peeked {
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
-/** Opens an input as UTF-8 without a byte order mark. Errors: SourceError for another kind of file. */
+/** Opens an input as UTF-8 without a byte order mark. Errors: InputError for another kind of file. */
 async function openText(
   input: AsyncIterable<Uint8Array>,
   format: SourceFormat | null,
@@ -144,7 +144,7 @@ async function openText(
     return { start: start.subarray(3), chunks: withoutStart(chunks, 3) }
   }
   const kind = BINARY_KINDS.find(([magic]) => start.subarray(0, magic.length).equals(magic))
-  if (kind !== undefined && format !== 'qldb') throw new SourceError(`the input is ${kind[1]}`)
+  if (kind !== undefined && format !== 'qldb') throw new InputError(`the input is ${kind[1]}`)
   return opened
 }
 
@@ -181,7 +181,7 @@ async function* decoded(
     yield Buffer.from(decoder.decode())
   } catch (error) {
     if (!(error instanceof TypeError)) throw error
-    throw new SourceError(`the input is not ${encoding.toUpperCase()}`, { cause: error })
+    throw new InputError(`the input is not ${encoding.toUpperCase()}`, { cause: error })
   }
 }
 

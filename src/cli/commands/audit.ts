@@ -30,7 +30,7 @@ import {
   type WitnessPolicy,
 } from '../../chain/index.ts'
 import { requireFolder } from '../../storage/index.ts'
-import { EXIT, Exit, reasonOf } from '../exit.ts'
+import { EXIT, Exit, formatReason } from '../exit.ts'
 import { fetchFromNode, smallFile, textOrFile } from '../node/node-client.ts'
 import { formatFields, print, withProgress } from '../output/output.ts'
 
@@ -218,7 +218,7 @@ async function readFrom(url: URL, token: string | undefined): Promise<Uint8Array
     if (status === 401) throw new Error('the node requires a valid token: give it with --token')
     throw new Error(`the status of the reply is ${status}`)
   } catch (error) {
-    throw new Exit(EXIT.usage, `${url} cannot be read: ${reasonOf(error)}`, { cause: error })
+    throw new Exit(EXIT.usage, `${url} cannot be read: ${formatReason(error)}`, { cause: error })
   }
 }
 

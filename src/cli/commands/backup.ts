@@ -17,8 +17,8 @@ import {
   BLOB_FOLDERS,
   DATA_FILES,
   onStore,
-  requireFolder,
   requireSigningFiles,
+  requireSourceFolder,
 } from '../node/node-folder.ts'
 import { count, formatFields, print, withProgress } from '../output/output.ts'
 
@@ -102,7 +102,7 @@ async function backup(folder: string, to: string, flags: BackupFlags): Promise<v
       'pg_basebackup or pg_dump, or write its data to a folder with daicho copy, or to a file with daicho export'
     throw new Exit(EXIT.usage, message)
   }
-  requireFolder(folder)
+  requireSourceFolder(folder)
   if (`${resolve(to)}${sep}`.startsWith(`${resolve(folder)}${sep}`)) {
     throw new Exit(EXIT.usage, `${to} is inside the folder to back up`)
   }

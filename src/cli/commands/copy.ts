@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 import { Command } from 'commander'
 import { type Copied, copyStore } from '../../ledger/core.ts'
 import { displayName, isDatabaseUrl } from '../../storage/index.ts'
-import { onStore, requireFolder } from '../node/node-folder.ts'
+import { onStore, requireSourceFolder } from '../node/node-folder.ts'
 import { count, formatFields, paceText, print, shareDone, withProgress } from '../output/output.ts'
 
 export function copyCommand(): Command {
@@ -23,7 +23,7 @@ export function copyCommand(): Command {
 }
 
 async function copy(from: string, to: string, { json }: { json?: boolean }): Promise<void> {
-  if (!isDatabaseUrl(from)) requireFolder(from)
+  if (!isDatabaseUrl(from)) requireSourceFolder(from)
   const { result, seconds } = await withProgress('copying', (line) =>
     onStore(() =>
       copyStore({

@@ -3,8 +3,8 @@ import {
   DUMP_FORMATS,
   type DumpFormat,
   dumpTexts,
+  InputError,
   type ReadItems,
-  SourceError,
 } from '../../exchange/index.ts'
 import { LedgerReader } from '../../ledger/core.ts'
 import { readSettings } from '../composition/settings.ts'
@@ -139,7 +139,7 @@ async function onItems<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {
-    if (!(error instanceof SourceError)) throw error
+    if (!(error instanceof InputError)) throw error
     throw new Exit(EXIT.finding, error.message, { cause: error })
   }
 }

@@ -21,8 +21,8 @@ import { EXIT, Exit } from '../exit.ts'
 import {
   findDatabaseFolder,
   onStore,
-  requireFolder,
   requireSigningFiles,
+  requireSourceFolder,
 } from '../node/node-folder.ts'
 import {
   count,
@@ -58,7 +58,7 @@ interface ExportFlags {
 }
 
 async function exportTo(from: string, { out, json }: ExportFlags): Promise<void> {
-  if (!isDatabaseUrl(from)) requireFolder(from)
+  if (!isDatabaseUrl(from)) requireSourceFolder(from)
   requireOwnOutput(out, json)
   requireFileName(out)
   const { result, seconds } = await withProgress('exporting', (line) =>

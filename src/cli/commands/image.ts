@@ -13,7 +13,7 @@ import {
   WORKER_LIMITS,
 } from '../../converter/index.ts'
 import { readSettings } from '../composition/settings.ts'
-import { EXIT, Exit, reasonOf } from '../exit.ts'
+import { EXIT, Exit, formatReason } from '../exit.ts'
 import { type ProgressLine, print, withProgress } from '../output/output.ts'
 import { fileSink } from '../output/output-file.ts'
 
@@ -126,7 +126,7 @@ async function readImage(path: string): Promise<Uint8Array> {
     return await readFile(path)
   } catch (error) {
     if (error instanceof Exit) throw error
-    const reason = reasonOf(error)
+    const reason = formatReason(error)
     const message =
       reason === 'ENOENT' ? `there is no file ${path}` : `${path} cannot be read: ${reason}`
     throw new Exit(EXIT.usage, message, { cause: error })
@@ -174,7 +174,7 @@ async function convert(
 
 /** Returns the error of a file that cannot be created as Exit (usage), and all other errors unchanged. */
 function unwritable(error: unknown, path: string): unknown {
-  const reason = reasonOf(error)
+  const reason = formatReason(error)
   if (!(error instanceof Error && 'syscall' in error && error.syscall === 'open')) return error
   const message =
     reason === 'ENOENT'

@@ -17,22 +17,22 @@ import {
   FormatError,
   findFormat,
   formatPlace,
+  InputError,
   type LoadCounts,
   LoadError,
   LoadProgress,
+  type LoadRefusal,
   type LoadTarget,
   loadRecords,
   parseColumnTypes,
   RecordRefusal,
-  type Refusal,
   readRecords,
   SOURCE_FORMATS,
-  SourceError,
   type SourceFormat,
   serviceTarget,
 } from '../../exchange/index.ts'
 import { readSettings } from '../composition/settings.ts'
-import { EXIT, Exit, reasonOf } from '../exit.ts'
+import { EXIT, Exit, formatReason } from '../exit.ts'
 import {
   itemIdFor,
   type LoadIdentity,
@@ -250,7 +250,7 @@ function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    throw new Exit(EXIT.usage, `${path} cannot be read: ${reasonOf(error)}`, { cause: error })
+    throw new Exit(EXIT.usage, `${path} cannot be read: ${formatReason(error)}`, { cause: error })
   }
 }
 
@@ -258,7 +258,7 @@ function onSource<Result>(work: () => Result): Result {
   try {
     return work()
   } catch (error) {
-    if (!(error instanceof SourceError)) throw error
+    if (!(error instanceof InputError)) throw error
     throw new Exit(EXIT.usage, error.message, { cause: error })
   }
 }
@@ -346,7 +346,7 @@ function showProgress(line: ProgressLine, share: number | null, counts: LoadCoun
 /** Reports refused records: all of them to a file, or the first ones to stderr. */
 class RefusalReport {
   readonly #path: string | undefined
-  #shown: Refusal[] = []
+  #shown: LoadRefusal[] = []
   #more = 0
 
   /**
@@ -365,11 +365,13 @@ class RefusalReport {
       }
       writeFileSync(path, before.subarray(0, length))
     } catch (error) {
-      throw new Exit(EXIT.usage, `${path} cannot be written: ${reasonOf(error)}`, { cause: error })
+      throw new Exit(EXIT.usage, `${path} cannot be written: ${formatReason(error)}`, {
+        cause: error,
+      })
     }
   }
 
-  add(refusals: readonly Refusal[]): void {
+  add(refusals: readonly LoadRefusal[]): void {
     if (refusals.length === 0) return
     if (this.#path !== undefined) {
       const lines = refusals.map(

@@ -5,9 +5,9 @@ import { CodedError } from '../../base/coded-error.ts'
 import { type Listener, ReplyBudget, startListener } from '../../http/index.ts'
 import { requireFolder } from '../../storage/index.ts'
 import {
-  type App,
   COMPONENT_NAMES,
   type ComponentName,
+  type ComposedApp,
   composeApp,
   parseComponentNames,
 } from '../composition/components.ts'
@@ -74,7 +74,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     replyBudget: new ReplyBudget(),
   }
   const listeners: Listener[] = []
-  let app: App | null = null
+  let app: ComposedApp | null = null
   const close = async () => {
     // All at once, so that no listener accepts requests while another waits for its pending requests.
     await Promise.all(listeners.map((listener) => listener.close()))

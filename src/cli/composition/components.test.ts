@@ -7,7 +7,12 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
 import { buildApp } from '../../http/index.ts'
 import { openLedger } from '../../ledger/core.ts'
-import { type App, type ComponentName, composeApp, reportVerification } from './components.ts'
+import {
+  type ComponentName,
+  type ComposedApp,
+  composeApp,
+  reportVerification,
+} from './components.ts'
 import { readSettings } from './settings.ts'
 
 /** Composes an app of the components `names`, and collects its log messages in `logged`. */
@@ -27,7 +32,7 @@ function compose(
 }
 
 /** Waits for an app and closes it. The app has no listeners. */
-async function closed(composed: Promise<App>): Promise<App> {
+async function closed(composed: Promise<ComposedApp>): Promise<ComposedApp> {
   const app = await composed
   await app.close()
   return app

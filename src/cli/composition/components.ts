@@ -28,7 +28,7 @@ export type AppOptions = Pick<
 > & { readonly names: readonly ComponentName[] }
 
 /** The components of one process. */
-export interface App {
+export interface ComposedApp {
   readonly components: ReadonlyMap<ComponentName, HttpComponent>
   /** Lines to print on the terminal. */
   readonly notices: readonly string[]
@@ -44,7 +44,7 @@ const PRESET: Credentials = { name: 'admin', password: 'daicho' }
  * and opens a service when the first component needs it. Errors: Exit (configuration), CodedError. After an error, all
  * opened services are closed.
  */
-export async function composeApp({ names, ...options }: AppOptions): Promise<App> {
+export async function composeApp({ names, ...options }: AppOptions): Promise<ComposedApp> {
   const notices: string[] = []
   const closers: (() => Promise<void>)[] = []
   const close = async () => {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { EXIT, Exit, reasonOf } from '../exit.ts'
+import { EXIT, Exit, formatReason } from '../exit.ts'
 
 interface Setting<Value> {
   readonly about: string
@@ -246,7 +246,7 @@ function readSecret(path: string, name: string): string {
   try {
     return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
   } catch (error) {
-    const message = `${name}_FILE: ${path} cannot be read: ${reasonOf(error)}`
+    const message = `${name}_FILE: ${path} cannot be read: ${formatReason(error)}`
     throw new Exit(EXIT.configuration, message, { cause: error })
   }
 }

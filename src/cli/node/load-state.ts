@@ -17,7 +17,7 @@ import { syncPath } from '../../base/files/durable-files.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { type LoadNote, LoadProgress } from '../../exchange/index.ts'
-import { EXIT, Exit, reasonOf } from '../exit.ts'
+import { EXIT, Exit, formatReason } from '../exit.ts'
 
 /** Arguments and input of a load. A load can be resumed only with the same arguments and the same input. */
 export interface LoadIdentity {
@@ -96,9 +96,9 @@ export class LoadStateFile {
       return new LoadStateFile(path, file, load, new LoadProgress())
     } catch (error) {
       const message =
-        reasonOf(error) === 'EEXIST'
+        formatReason(error) === 'EEXIST'
           ? `an earlier load did not finish: continue it with --resume, or remove ${path}`
-          : `${path} cannot be written: ${reasonOf(error)}; choose another file with --state`
+          : `${path} cannot be written: ${formatReason(error)}; choose another file with --state`
       throw new Exit(EXIT.usage, message, { cause: error })
     }
   }

@@ -77,7 +77,7 @@ export function findSettingName({ STORE }: Settings, { code }: CodedError<string
 }
 
 /** Throws Exit (usage) unless `folder` is an existing folder. */
-export function requireFolder(folder: string): void {
+export function requireSourceFolder(folder: string): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return
   throw new Exit(EXIT.usage, `there is no folder ${folder}`)
 }

@@ -71,20 +71,20 @@ export function nodeTarget(
       }
       // The database can exist without being in `reply.dbs`, because with some tokens, /api/dbs does not list every
       // database that the token may change.
-      return unlessCode('DATABASE_EXISTS', call({ method: 'POST', path: pathOf(db), key }))
+      return unlessCode('DATABASE_EXISTS', call({ method: 'POST', path: apiPath(db), key }))
     },
     async record(unit, key) {
       await call({ ...recordRequest(unit), key })
     },
     async read(db, id) {
-      const reply = await call({ method: 'GET', path: pathOf(db, id) })
+      const reply = await call({ method: 'GET', path: apiPath(db, id) })
       return reply === null ? null : canonicalJson(reply.item ?? null)
     },
     async attach(db, id, { name, contentType, bytes }, key) {
       if (!HEADER_VALUE.test(contentType)) {
         throw new NodeRefusal('ATTACHMENT_TYPE_INVALID', 'its content type is not a media type')
       }
-      const path = pathOf(db, id, 'attachments', name)
+      const path = apiPath(db, id, 'attachments', name)
       const unlessTag = `"${hash('sha256', bytes, 'hex')}"`
       const body = new Uint8Array(bytes)
       const request = { method: 'PUT', path, body, contentType, key, unlessTag } as const
@@ -100,7 +100,7 @@ export function nodeTarget(
 
 const HEADER_VALUE = /^[\x20-\x7e]+$/
 
-function pathOf(...parts: readonly string[]): string {
+function apiPath(...parts: readonly string[]): string {
   return `/api/${parts.map(encodeURIComponent).join('/')}`
 }
 
@@ -112,10 +112,10 @@ function recordRequest(unit: UnitOfWork): NodeRequest {
   const contentType = 'application/json'
   const [only] = unit.length === 1 ? unit : []
   if (only?.kind === 'create_item') {
-    return { method: 'POST', path: pathOf(only.db), body: only.text, contentType }
+    return { method: 'POST', path: apiPath(only.db), body: only.text, contentType }
   }
   if (only?.kind === 'update_item') {
-    return { method: 'POST', path: pathOf(only.db, only.id), body: only.text, contentType }
+    return { method: 'POST', path: apiPath(only.db, only.id), body: only.text, contentType }
   }
   const body = `{"entries":[${unit.map(entryText).join(',')}]}`
   return { method: 'POST', path: '/api/ledgers', body, contentType }

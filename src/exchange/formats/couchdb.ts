@@ -2,7 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { arrayRecords } from './json-records.ts'
 import {
   itemRecord,
-  type Pages,
+  type RecordPages,
   RecordRefusal,
   type SourceAttachment,
   type SourceRecord,
@@ -22,7 +22,10 @@ export interface CouchdbOptions {
  * Members that begin with `_` are metadata of CouchDB. `_id` stays in the item, `_attachments` becomes the attachments
  * of the record, and all other metadata is dropped. Source: CouchDB API reference, "Documents".
  */
-export function couchdbRecords(chunks: AsyncIterable<Uint8Array>, options: CouchdbOptions): Pages {
+export function couchdbRecords(
+  chunks: AsyncIterable<Uint8Array>,
+  options: CouchdbOptions,
+): RecordPages {
   return arrayRecords(chunks, (line, row) => documentRecord(line, row, options), ARRAYS)
 }
 
@@ -31,7 +34,7 @@ function documentRecord(
   row: JsonObject,
   { withoutAttachments }: CouchdbOptions,
 ): SourceRecord {
-  const document = documentIn(row)
+  const document = requireDocument(row)
   const { _id: id } = document
   if (typeof id === 'string' && id.startsWith(DESIGN_PREFIX)) {
     return { kind: 'left-out', line, reason: 'design documents' }
@@ -41,12 +44,12 @@ function documentRecord(
   for (const [name, value] of Object.entries(document)) {
     if (name === '_id' || !name.startsWith('_')) item[name] = value
   }
-  const attachments = withoutAttachments ? [] : attachmentsIn(document._attachments)
+  const attachments = withoutAttachments ? [] : decodeAttachments(document._attachments)
   return itemRecord(line, item, attachments)
 }
 
 /** Returns the document in a row. Errors: RecordRefusal. */
-function documentIn(row: JsonObject): JsonObject {
+function requireDocument(row: JsonObject): JsonObject {
   if (typeof row.error === 'string') throw new RecordRefusal(`CouchDB reported: ${row.error}`)
   if (isJsonObject(row.doc)) return row.doc
   if (typeof row._id === 'string') return row
@@ -54,7 +57,7 @@ function documentIn(row: JsonObject): JsonObject {
 }
 
 /** Decodes the value of `_attachments`. Errors: RecordRefusal. */
-function attachmentsIn(value: Json | undefined): SourceAttachment[] {
+function decodeAttachments(value: Json | undefined): SourceAttachment[] {
   if (value === undefined) return []
   if (!isJsonObject(value)) throw new RecordRefusal('_attachments is not an object')
   return Object.entries(value).map(([name, attachment]) => {

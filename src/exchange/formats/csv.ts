@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '../../base/json.ts'
 import { parseStrictText } from '../../base/strict-json.ts'
-import { SourceError } from '../errors.ts'
-import { reasonOf, recordOf, requireBytes, textOf } from './json-records.ts'
-import { type LineEnd, linesOf, type Piece, RECORD_BYTES_MAX, withoutReturn } from './lines.ts'
-import { itemRecord, type Pages, RecordRefusal } from './record.ts'
+import { InputError } from '../errors.ts'
+import { convertRecord, decodeText, formatRefusal, requireBytes } from './json-records.ts'
+import { type LineEnd, type Piece, RECORD_BYTES_MAX, splitLines, withoutReturn } from './lines.ts'
+import { itemRecord, type RecordPages, RecordRefusal } from './record.ts'
 
 const COLUMNS_MAX = 1_000
 
@@ -37,33 +37,33 @@ export interface CsvOptions {
 /**
  * Yields the records of CSV (RFC 4180) with a header. The header contains `name` or `name:type` for each column. The
  * separator is a comma, the one that a first line `sep=` names, or the one that a header without commas has. Errors:
- * SourceError for an invalid header.
+ * InputError for an invalid header.
  */
 export async function* csvRecords(
   chunks: AsyncIterable<Uint8Array>,
   { types, lineEnd }: CsvOptions,
-): Pages {
+): RecordPages {
   let columns: readonly Column[] | null = null
   let header: Row['cells'] = ''
-  for await (const rows of rowsOf(chunks, lineEnd)) {
+  for await (const rows of readRows(chunks, lineEnd)) {
     if (columns === null) {
       const first = rows.shift()
       if (first === undefined) continue
-      columns = headerOf(first, types)
+      columns = parseHeader(first, types)
       header = first.cells
     }
     const known = columns
     yield rows
       .filter(({ cells }) => !isBlank(cells))
       .map(({ line, cells }) =>
-        recordOf(line, () => {
+        convertRecord(line, () => {
           if (typeof cells === 'string') throw new RecordRefusal(cells)
           if (hasTexts(cells, header)) throw new RecordRefusal('it is the header again')
-          return itemRecord(line, itemOf(known, cells))
+          return itemRecord(line, toItem(known, cells))
         }),
       )
   }
-  if (columns === null) throw new SourceError('the input is empty: CSV needs a header')
+  if (columns === null) throw new InputError('the input is empty: CSV needs a header')
 }
 
 function hasTexts(cells: readonly Cell[], others: Row['cells']): boolean {
@@ -74,25 +74,28 @@ function hasTexts(cells: readonly Cell[], others: Row['cells']): boolean {
   )
 }
 
-/** Parses the types of a schema file: a JSON object from column names to types. Errors: SourceError. */
+/** Parses the types of a schema file: a JSON object from column names to types. Errors: InputError. */
 export function parseColumnTypes(schema: Json): ReadonlyMap<string, ColumnType> {
   const isObject = typeof schema === 'object' && schema !== null && !Array.isArray(schema)
   const types = Object.entries(isObject ? schema : {}).map(([name, given]) => {
     const type = COLUMN_TYPES.find((each) => each === given)
     if (type !== undefined) return [name, type] as const
-    throw new SourceError(
+    throw new InputError(
       `the schema has the unknown type ${JSON.stringify(given)} for column ${name}; ` +
         `use ${COLUMN_TYPES.join(', ')}`,
     )
   })
   if (types.length > 0) return new Map(types)
-  throw new SourceError('the schema must be a JSON object like {"price":"number"}')
+  throw new InputError('the schema must be a JSON object like {"price":"number"}')
 }
 
-function headerOf(row: Row | undefined, types: ReadonlyMap<string, ColumnType>): readonly Column[] {
-  if (row === undefined) throw new SourceError('the header is missing')
+function parseHeader(
+  row: Row | undefined,
+  types: ReadonlyMap<string, ColumnType>,
+): readonly Column[] {
+  if (row === undefined) throw new InputError('the header is missing')
   const { cells } = row
-  if (typeof cells === 'string') throw new SourceError(`the header is malformed: ${cells}`)
+  if (typeof cells === 'string') throw new InputError(`the header is malformed: ${cells}`)
   const columns = cells.map(({ text }): Column => {
     const colon = text.lastIndexOf(':')
     const type = COLUMN_TYPES.find((each) => each === text.slice(colon + 1))
@@ -104,17 +107,15 @@ function headerOf(row: Row | undefined, types: ReadonlyMap<string, ColumnType>):
   for (const [at, { name }] of columns.entries()) {
     const before = names.get(name)
     if (before !== undefined && name !== null) {
-      throw new SourceError(
-        `the columns ${before} and ${at + 1} have the same name: ${shown(name)}`,
-      )
+      throw new InputError(`the columns ${before} and ${at + 1} have the same name: ${shown(name)}`)
     }
     names.set(name, at + 1)
   }
-  if (names.has(null) && names.size === 1) throw new SourceError('the header has no names')
-  if (names.has('__proto__')) throw new SourceError('a column must not be named __proto__')
+  if (names.has(null) && names.size === 1) throw new InputError('the header has no names')
+  if (names.has('__proto__')) throw new InputError('a column must not be named __proto__')
   const unknown = [...types.keys()].find((name) => !names.has(name))
   if (unknown === undefined) return columns
-  throw new SourceError(`the schema has a column ${unknown}, which the header does not have`)
+  throw new InputError(`the schema has a column ${unknown}, which the header does not have`)
 }
 
 function isBlank(cells: Row['cells']): boolean {
@@ -122,7 +123,7 @@ function isBlank(cells: Row['cells']): boolean {
   return cells.every(({ text, isQuoted }) => text === '' && !isQuoted)
 }
 
-function itemOf(columns: readonly Column[], cells: readonly Cell[]): JsonObject {
+function toItem(columns: readonly Column[], cells: readonly Cell[]): JsonObject {
   if (cells.length !== columns.length) {
     throw new RecordRefusal(
       `it has ${cells.length} cells, but the header has ${columns.length} columns`,
@@ -190,7 +191,10 @@ function findSeparator(header: string): string {
 }
 
 /** Splits `chunks` into rows. A row has several lines if a cell in quotes contains line breaks. */
-async function* rowsOf(chunks: AsyncIterable<Uint8Array>, lineEnd: LineEnd): AsyncGenerator<Row[]> {
+async function* readRows(
+  chunks: AsyncIterable<Uint8Array>,
+  lineEnd: LineEnd,
+): AsyncGenerator<Row[]> {
   const parser = new RowParser(String.fromCharCode(lineEnd))
   let isStart = true
   let start: number | null = null
@@ -218,7 +222,7 @@ async function* rowsOf(chunks: AsyncIterable<Uint8Array>, lineEnd: LineEnd): Asy
       cells = parser.add(requireBytes(bytes))
     } catch (error) {
       if (!(error instanceof Error)) throw error
-      cells = reasonOf(error)
+      cells = formatRefusal(error)
       parser.reset()
     }
     if (cells === null) return []
@@ -227,7 +231,7 @@ async function* rowsOf(chunks: AsyncIterable<Uint8Array>, lineEnd: LineEnd): Asy
     length = 0
     return [row]
   }
-  for await (const lines of linesOf(chunks, lineEnd)) {
+  for await (const lines of splitLines(chunks, lineEnd)) {
     const rows = lines.flatMap(next)
     if (rows.length > 0) yield rows
   }
@@ -262,14 +266,14 @@ class RowParser {
   /** Adds a line. Returns the row, or null if the row continues. Errors: RecordRefusal, StrictJsonError. */
   add(line: Buffer): Cell[] | null {
     // `whole` keeps the carriage return at the end of the line, because inside quotes, it belongs to the cell.
-    const whole = textOf(line)
+    const whole = decodeText(line)
     const separator = this.separator ?? ','
     let at = 0
     if (this.#open !== null) {
       at = this.#quoted(whole, 0, this.#open + this.#lineEnd)
       if (at === -1) return null
     }
-    const text = textOf(withoutReturn(line))
+    const text = decodeText(withoutReturn(line))
     while (at <= text.length) {
       if (this.#cells.length >= COLUMNS_MAX) {
         throw new RecordRefusal(`it has more than ${COLUMNS_MAX} cells`)
@@ -322,24 +326,24 @@ class RowParser {
   }
 }
 
-/** Returns a row of RFC 4180 for `item`, whose values have the types of `columns`. Errors: SourceError. */
+/** Returns a row of RFC 4180 for `item`, whose values have the types of `columns`. Errors: InputError. */
 export function csvRow(columns: readonly Column[], item: JsonObject): string {
   const cells = columns.map(({ name, type }) => cellText(item[name ?? ''], type))
   return requireReadable(cells.join(','))
 }
 
-/** Returns the header for `columns`, each with its type. Errors: SourceError. */
+/** Returns the header for `columns`, each with its type. Errors: InputError. */
 export function csvHeader(columns: readonly Column[]): string {
   return requireReadable(columns.map(({ name, type }) => quoted(`${name}:${type}`)).join(','))
 }
 
-/** Returns `row` if `csvRecords` can read it. Errors: SourceError. */
+/** Returns `row` if `csvRecords` can read it. Errors: InputError. */
 function requireReadable(row: string): string {
   if (row.length < ROW_LINES_MAX) return row
   const isLong = row.length > RECORD_BYTES_MAX || Buffer.byteLength(row) > RECORD_BYTES_MAX
   if (!isLong && row.split('\n', ROW_LINES_MAX + 1).length <= ROW_LINES_MAX) return row
   const most = `${RECORD_BYTES_MAX} bytes and ${ROW_LINES_MAX} lines`
-  throw new SourceError(`an item needs a row of CSV with more than ${most}: choose another format`)
+  throw new InputError(`an item needs a row of CSV with more than ${most}: choose another format`)
 }
 
 function cellText(value: Json | undefined, type: ColumnType): string {
@@ -356,15 +360,15 @@ function quoted(text: string): string {
 export class ColumnFinder {
   readonly #types = new Map<string, ColumnType>()
 
-  /** Adds the members of `item`. Errors: SourceError if there are more than COLUMNS_MAX members in total. */
+  /** Adds the members of `item`. Errors: InputError if there are more than COLUMNS_MAX members in total. */
   add(item: JsonObject): void {
     for (const [name, value] of Object.entries(item)) {
-      const type = typeOf(value)
+      const type = findType(value)
       const before = this.#types.get(name)
       this.#types.set(name, before === undefined || before === type ? type : 'json')
     }
     if (this.#types.size <= COLUMNS_MAX) return
-    throw new SourceError(
+    throw new InputError(
       `the items have more than ${COLUMNS_MAX} members, the maximum for CSV: choose another format`,
     )
   }
@@ -376,7 +380,7 @@ export class ColumnFinder {
   }
 }
 
-function typeOf(value: Json): ColumnType {
+function findType(value: Json): ColumnType {
   if (typeof value === 'string') return 'string'
   if (typeof value === 'number') return 'number'
   return typeof value === 'boolean' ? 'boolean' : 'json'

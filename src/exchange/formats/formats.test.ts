@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { roundsOf } from '../../../test/support/rounds.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { dumpTexts } from '../dump.ts'
-import { SourceError } from '../errors.ts'
+import { InputError } from '../errors.ts'
 import { readRecords, type SourceFormat, type SourceOptions } from '../source.ts'
 import { plainObject } from './mongodb.ts'
 import type { SourceRecord } from './record.ts'
@@ -115,7 +115,7 @@ describe('NDJSON and JSON arrays', () => {
     await expect(read('', 'json')).rejects.toThrow('the input is not a JSON array')
   })
 
-  it('yields records or throws a SourceError for any text', async () => {
+  it('yields records or throws a InputError for any text', async () => {
     const soup = fc.array(
       fc.constantFrom('{', '}', '[', ']', '"', '\\', ',', ':', '\n', 'a', ' ', '"rows"'),
     )
@@ -133,7 +133,7 @@ describe('NDJSON and JSON arrays', () => {
         try {
           await read(parts.join(''), format)
         } catch (error) {
-          expect(error).toBeInstanceOf(SourceError)
+          expect(error).toBeInstanceOf(InputError)
         }
       }),
       { numRuns: roundsOf(400) },

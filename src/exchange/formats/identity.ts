@@ -9,7 +9,7 @@ export interface IdMember {
 }
 
 /** Returns `item` with the value of the member as its `id`. Errors: RecordRefusal. */
-export function withId(item: JsonObject, { name, isRenamed }: IdMember): JsonObject {
+export function assignId(item: JsonObject, { name, isRenamed }: IdMember): JsonObject {
   const value = item[name]
   const id = idText(value)
   if (id === null) {

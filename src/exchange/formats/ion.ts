@@ -39,7 +39,7 @@ export function* ionValues(bytes: Buffer): Generator<IonValue> {
 function valueOrRefusal(reader: Reader): Json | RecordRefusal {
   const depth = reader.depth()
   try {
-    return jsonOf(reader)
+    return toJson(reader)
   } catch (error) {
     if (!(error instanceof RecordRefusal)) throw error
     // Skips the rest of the value.
@@ -49,7 +49,7 @@ function valueOrRefusal(reader: Reader): Json | RecordRefusal {
 }
 
 /** Converts the current value without its annotations. Errors: RecordRefusal. */
-function jsonOf(reader: Reader): Json {
+function toJson(reader: Reader): Json {
   if (reader.isNull()) return null
   switch (reader.type()) {
     case IonTypes.BOOL:
@@ -63,7 +63,7 @@ function jsonOf(reader: Reader): Json {
       return Number.isFinite(number) ? number : String(number)
     }
     case IonTypes.DECIMAL:
-      return decimalOf(String(reader.decimalValue()))
+      return convertDecimal(String(reader.decimalValue()))
     case IonTypes.TIMESTAMP:
       // Ion writes a T at the end of a date without a time of day.
       return String(reader.timestampValue()).replace(/T$/, '')
@@ -74,13 +74,13 @@ function jsonOf(reader: Reader): Json {
     case IonTypes.SEXP:
       return inside(reader, () => {
         const list: Json[] = []
-        while (reader.next() !== null) list.push(jsonOf(reader))
+        while (reader.next() !== null) list.push(toJson(reader))
         return list
       })
     case IonTypes.STRUCT:
-      return inside(reader, () => structOf(reader))
+      return inside(reader, () => readStruct(reader))
     default:
-      return textOf(reader.stringValue())
+      return requireText(reader.stringValue())
   }
 }
 
@@ -92,25 +92,25 @@ function inside<Result>(reader: Reader, read: () => Result): Result {
   return result
 }
 
-function structOf(reader: Reader): JsonObject {
+function readStruct(reader: Reader): JsonObject {
   const members: JsonObject = {}
   while (reader.next() !== null) {
-    const name = textOf(reader.fieldName())
+    const name = requireText(reader.fieldName())
     if (name === '__proto__') throw new RecordRefusal('a member must not be named __proto__')
     if (Object.hasOwn(members, name)) throw new RecordRefusal(`it has the member ${name} twice`)
-    members[name] = jsonOf(reader)
+    members[name] = toJson(reader)
   }
   return members
 }
 
 /** Returns `text`. Errors: RecordRefusal for null, and for a lone surrogate, because it cannot be hashed. */
-function textOf(text: string | null): string {
+function requireText(text: string | null): string {
   if (text?.isWellFormed()) return text
   throw new RecordRefusal('a text contains a lone surrogate, or a symbol without text')
 }
 
 /** Returns a number if a JSON number has exactly the value of the decimal, otherwise the text of the decimal. */
-function decimalOf(text: string): Json {
+function convertDecimal(text: string): Json {
   try {
     const value = parseStrictText(text)
     return typeof value === 'number' ? value : text

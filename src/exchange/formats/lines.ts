@@ -57,7 +57,7 @@ export function findLineEnd(start: Buffer): LineEnd {
 }
 
 /** Splits `chunks` at `lineEnd`, and yields the lines of each chunk. Before a line feed, a carriage return stays. */
-export async function* linesOf(
+export async function* splitLines(
   chunks: AsyncIterable<Uint8Array>,
   lineEnd: LineEnd = LINE_FEED,
   bytesMax: number = RECORD_BYTES_MAX,

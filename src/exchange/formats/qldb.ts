@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { SourceError } from '../errors.ts'
+import { InputError } from '../errors.ts'
 import { type IonValue, ionValues } from './ion.ts'
-import { type Pages, RecordRefusal, type SourceRecord } from './record.ts'
+import { type RecordPages, RecordRefusal, type SourceRecord } from './record.ts'
 
 /** Maximum bytes of an input file, because a whole file is in memory. QLDB splits an export into several files. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024
@@ -12,10 +12,10 @@ const METADATA = 'qldb'
 /**
  * Yields the revisions in a journal export of Amazon QLDB, in the order of the journal. The export is Ion text, Ion
  * binary or JSON lines, with one value per block. A value can also be a record of a stream, or a row of history() or of
- * _ql_committed_<table>. Errors: SourceError. Source: Amazon QLDB developer guide, "Journal export output", "Stream
+ * _ql_committed_<table>. Errors: InputError. Source: Amazon QLDB developer guide, "Journal export output", "Stream
  * records" and "Querying revision history".
  */
-export async function* qldbRecords(chunks: AsyncIterable<Uint8Array>): Pages {
+export async function* qldbRecords(chunks: AsyncIterable<Uint8Array>): RecordPages {
   const bytes = await wholeFile(chunks)
   const values = ionValues(bytes)
   for (;;) {
@@ -24,10 +24,10 @@ export async function* qldbRecords(chunks: AsyncIterable<Uint8Array>): Pages {
       next = values.next()
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
-      throw new SourceError(`the input is not Ion: ${reason}`, { cause: error })
+      throw new InputError(`the input is not Ion: ${reason}`, { cause: error })
     }
     if (next.done === true) return
-    yield recordsOfValue(next.value)
+    yield convertValue(next.value)
   }
 }
 
@@ -38,7 +38,7 @@ async function wholeFile(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
     length += part.length
     if (length > FILE_BYTES_MAX) {
       const message = `the input has more than ${FILE_BYTES_MAX} bytes: give the files of the export as separate arguments`
-      throw new SourceError(message)
+      throw new InputError(message)
     }
     parts.push(part)
   }
@@ -46,7 +46,7 @@ async function wholeFile(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
 }
 
 /** Returns the records of a block, of a record of a stream, or of a row of history(). */
-function recordsOfValue({ line, value }: IonValue): SourceRecord[] {
+function convertValue({ line, value }: IonValue): SourceRecord[] {
   const refused = (reason: string): SourceRecord[] => [{ kind: 'refused', line, reason }]
   const leftOut = (reason: string): SourceRecord[] => [{ kind: 'left-out', line, reason }]
   if (value instanceof RecordRefusal) return refused(value.message)
@@ -56,22 +56,24 @@ function recordsOfValue({ line, value }: IonValue): SourceRecord[] {
     if (value.recordType !== 'REVISION_DETAILS') return leftOut('records of a stream without data')
     const { tableName } = isJsonObject(tableInfo) ? tableInfo : {}
     if (typeof tableName !== 'string') return refused('it has no table')
-    return [recordOf(line, revision ?? null, () => tableName)]
+    return [convertRevision(line, revision ?? null, () => tableName)]
   }
   const { revisions, transactionInfo } = value
   if (Array.isArray(revisions)) {
     const documents = isJsonObject(transactionInfo) ? (transactionInfo.documents ?? null) : null
     if (revisions.length === 0) return leftOut('blocks without revisions')
-    return revisions.map((revision) => recordOf(line, revision, (id) => tableOf(id, documents)))
+    return revisions.map((revision) =>
+      convertRevision(line, revision, (id) => requireTable(id, documents)),
+    )
   }
   if (revisions !== undefined) return refused('its revisions are not a list')
   if ('transactionInfo' in value) return leftOut('blocks without revisions')
   if ('exportId' in value || Array.isArray(value.keys)) return leftOut('manifests of an export')
-  if ('metadata' in value) return [recordOf(line, value, () => null)]
+  if ('metadata' in value) return [convertRevision(line, value, () => null)]
   return refused('it is neither a block of QLDB, nor a record of a stream, nor a row with metadata')
 }
 
-function recordOf(
+function convertRevision(
   line: number,
   revision: Json,
   findTable: (id: string) => string | null,
@@ -92,7 +94,7 @@ function recordOf(
     const { id } = metadata
     const table = findTable(id)
     const isFirst = metadata.version === 0
-    const item = data === undefined ? null : itemOf(data, metadata)
+    const item = data === undefined ? null : toItem(data, metadata)
     return { kind: 'revision', line, table, id, isFirst, item }
   } catch (error) {
     if (!(error instanceof RecordRefusal)) throw error
@@ -101,14 +103,14 @@ function recordOf(
 }
 
 /** Returns the table of document `id`. Errors: RecordRefusal if the block does not contain the table. */
-function tableOf(id: string, documents: Json): string {
+function requireTable(id: string, documents: Json): string {
   const document = isJsonObject(documents) && Object.hasOwn(documents, id) ? documents[id] : null
   if (isJsonObject(document) && typeof document.tableName === 'string') return document.tableName
   throw new RecordRefusal(`document ${id} has no table in its block`)
 }
 
 /** Returns the item for a revision, with the metadata of the revision. Errors: RecordRefusal. */
-function itemOf(data: Json, { id, version, txId, txTime }: JsonObject): JsonObject {
+function toItem(data: Json, { id, version, txId, txTime }: JsonObject): JsonObject {
   if (!isJsonObject(data)) throw new RecordRefusal(`document ${id} is not a struct`)
   if (data[METADATA] !== undefined) {
     throw new RecordRefusal(

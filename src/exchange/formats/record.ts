@@ -52,8 +52,8 @@ export interface LeftOutRecord extends Located {
 
 export type SourceRecord = ItemRecord | RevisionRecord | RefusedRecord | LeftOutRecord
 
-/** Yields the records of an input in their order, page by page. Errors: SourceError. */
-export type Pages = AsyncGenerator<SourceRecord[]>
+/** Yields the records of an input in their order, page by page. Errors: InputError. */
+export type RecordPages = AsyncGenerator<SourceRecord[]>
 
 export function itemRecord(
   line: number,
