@@ -1,4 +1,4 @@
-// Generates `src/client/operations.ts`, the types of every ledger operation, from the OpenAPI document that the
+// Generates `src/client/operations.ts`, the types of the ledger's operations, from the OpenAPI document that the
 // ledger serves. Run this script after a change of a route or its schemas:
 //   node scripts/make-client-types.ts
 // test/client/operations.test.ts fails if the file is out of date.
@@ -59,8 +59,8 @@ export async function operationsText(): Promise<string> {
   )
   return formatted(
     '// Made by scripts/make-client-types.ts. Do not edit.\n' +
-      '/** The input and the reply of each operation, by method and path. */\n' +
-      `export interface Operations {\n${operations.join('\n')}\n}\n`,
+      '/** The input and the reply of each operation with JSON or text, by method and path. */\n' +
+      `export interface Operations {\n${operations.filter((text) => text !== '').join('\n')}\n}\n`,
   )
 }
 
@@ -86,19 +86,21 @@ async function documentOfLedger(): Promise<Document> {
   }
 }
 
+/** Returns the type of an operation; empty unless its body is JSON, and its reply JSON or text. */
 function operationText(key: string, operation: Operation): string {
   const { summary = '', parameters = [], requestBody, responses } = operation
+  const body = requestBody?.content['application/json']?.schema
+  const content = responses['200']?.content
+  const reply = (content?.['application/json'] ?? content?.['text/plain'])?.schema
+  const isForeign = requestBody !== undefined && body === undefined
+  if (isForeign || reply === undefined) return ''
   const members = [
     ...parametersText('path', parameters),
     ...parametersText('query', parameters),
-    ...bodyText(requestBody),
+    ...(body === undefined ? [] : [`body${requestBody?.required ? '' : '?'}: ${typeOf(body)}`]),
   ]
-  const content = responses['200']?.content
-  const reply = (content?.['application/json'] ?? content?.['text/plain'])?.schema
   const input = members.length === 0 ? 'object' : `{ ${members.join('; ')} }`
-  // Replies that are neither JSON nor text, such as bytes and events, have the type `unknown`.
-  const output = reply === undefined ? 'unknown' : typeOf(reply)
-  return `/** ${summary.replaceAll('*/', '* /')} */\n'${key}': { input: ${input}; reply: ${output} }`
+  return `/** ${summary.replaceAll('*/', '* /')} */\n'${key}': { input: ${input}; reply: ${typeOf(reply)} }`
 }
 
 /** Returns the type of the parameters. Omits `token`, because the client sends the token in a header. */
@@ -113,17 +115,20 @@ function parametersText(place: 'path' | 'query', all: Operation['parameters'] = 
   return [`${place}${isNeeded ? '' : '?'}: { ${members.join('; ')} }`]
 }
 
-function bodyText(body: Operation['requestBody']): string[] {
-  const schema = body?.content['application/json']?.schema
-  if (schema === undefined) return []
-  return [`body${body?.required === true ? '' : '?'}: ${typeOf(schema)}`]
-}
-
 function typeOf(schema: Schema): string {
   const { const: value, enum: values, oneOf, anyOf = oneOf, type, items } = schema
   if (value !== undefined) return literal(value)
   if (values !== undefined) return values.map(literal).join(' | ')
-  if (anyOf !== undefined) return [...new Set(anyOf.map(typeOf))].join(' | ')
+  if (anyOf !== undefined) {
+    const comments = new Set<string>()
+    const once = (comment: string) => {
+      if (comments.has(comment)) return ''
+      comments.add(comment)
+      return comment
+    }
+    const alternatives = anyOf.map((each) => typeOf(each).replace(/\n\/\*\* .* \*\/\n/g, once))
+    return [...new Set(alternatives)].join(' | ')
+  }
   if (Array.isArray(type)) return type.map((each) => typeOf({ ...schema, type: each })).join(' | ')
   switch (type) {
     case 'integer':

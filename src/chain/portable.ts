@@ -2,7 +2,14 @@
 export type { BlockFault } from './block.ts'
 export { parseBlockParts } from './block-json.ts'
 export { ChainVerifier } from './chain-verifier.ts'
-export { entryOf, hasContent, type Position } from './entry.ts'
+export {
+  type Attachment,
+  type Entry,
+  type ErasedAttachment,
+  entryOf,
+  hasContent,
+  type Position,
+} from './entry.ts'
 export { equalBytes } from './hashes.ts'
 export {
   algorithmOf,

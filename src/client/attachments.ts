@@ -1,23 +1,20 @@
-import { kindOf, requireCount, requireObject, requireText, valueInvalid } from './json-body.ts'
-import { bytesOf, jsonOf, jsonWithLists, malformed } from './reply.ts'
+import type { Attachment } from '../chain/portable.ts'
+import {
+  describeValue,
+  requireCount,
+  requireObject,
+  requireText,
+  valueInvalid,
+} from './json-body.ts'
+import { jsonWithLists, malformed, readJson, requireBody } from './reply.ts'
 import {
   type Call,
   type Content,
-  pathOf,
+  formatPath,
   type RequestOptions,
   requireName,
   type Transport,
 } from './transport.ts'
-
-/** The description of an attachment. */
-export interface Attachment {
-  readonly name: string
-  readonly content_type: string
-  /** Length in bytes. */
-  readonly length: number
-  /** Hash of the bytes, 64 hexadecimal digits. */
-  readonly sha256: string
-}
 
 /** The content of an attachment. */
 export interface AttachmentBytes {
@@ -69,7 +66,7 @@ export class AttachmentsClient {
     } satisfies Call
     return this.#transport.write(
       call,
-      async (reply) => (await jsonOf<{ attachment: Attachment }>(reply)).attachment,
+      async (reply) => (await readJson<{ attachment: Attachment }>(reply)).attachment,
     )
   }
 
@@ -79,7 +76,7 @@ export class AttachmentsClient {
     options: RequestOptions & { readonly range?: ByteRange } = {},
   ): Promise<AttachmentBytes> {
     const { range, ...rest } = options
-    const headers: Record<string, string> = range === undefined ? {} : { range: rangeText(range) }
+    const headers: Record<string, string> = range === undefined ? {} : { range: formatRange(range) }
     const call = {
       method: 'GET',
       path: this.#path(name),
@@ -98,7 +95,7 @@ export class AttachmentsClient {
         contentType: reply.headers.get('content-type') ?? 'application/octet-stream',
         length: length === null ? null : Number(length),
         etag: reply.headers.get('etag'),
-        stream: await bytesOf(reply),
+        stream: await requireBody(reply),
       }
     })
   }
@@ -110,7 +107,7 @@ export class AttachmentsClient {
   async *list(options: RequestOptions = {}): AsyncGenerator<Attachment> {
     for (let after: string | undefined; ; ) {
       const query = { limit: PAGE, after }
-      const call = { method: 'GET', path: pathOf(PATH, this.#item), query, ...options }
+      const call = { method: 'GET', path: formatPath(PATH, this.#item), query, ...options }
       const { attachments } = await this.#transport.read(
         call,
         jsonWithLists<{ attachments: readonly Attachment[] }>('attachments'),
@@ -124,11 +121,11 @@ export class AttachmentsClient {
   /** Deletes the attachment `name`. Errors: ClientError. */
   async delete(name: string, options: RequestOptions = {}): Promise<void> {
     const call = { method: 'DELETE', path: this.#path(name), ...options }
-    await this.#transport.write(call, jsonOf)
+    await this.#transport.write(call, readJson)
   }
 
   #path(name: string): string {
-    return pathOf(`${PATH}/{name}`, { ...this.#item, name })
+    return formatPath(`${PATH}/{name}`, { ...this.#item, name })
   }
 }
 
@@ -137,7 +134,9 @@ function requireContent(content: Content): Content {
   const kinds = [Blob, Uint8Array, ReadableStream]
   const isContent = ['string', 'function'].includes(typeof content)
   if (isContent || kinds.some((kind) => content instanceof kind)) return content
-  throw valueInvalid(`content is ${kindOf(content)} instead of a string, bytes, a Blob or a stream`)
+  throw valueInvalid(
+    `content is ${describeValue(content)} instead of a string, bytes, a Blob or a stream`,
+  )
 }
 
 /** Whether a reply contains the requested bytes, or the first of them if the attachment is shorter. */
@@ -146,7 +145,7 @@ function isPart({ status, headers }: Response, { from, to }: ByteRange): boolean
   return status === 206 && Number(first) === from && Number(last) <= (to ?? Number(last))
 }
 
-function rangeText(range: ByteRange): string {
+function formatRange(range: ByteRange): string {
   const { from, to } = requireObject(range, 'range')
   const last = to === undefined ? '' : requireCount(to, 'range/to')
   return `bytes=${requireCount(from, 'range/from')}-${last}`

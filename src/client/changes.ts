@@ -1,41 +1,17 @@
 import { parseForeignJson } from '../base/strict-json.ts'
-import type { Attachment } from './attachments.ts'
-import { ClientError, isTransient } from './error.ts'
-import type { Stored } from './item.ts'
+import type { Entry } from '../chain/portable.ts'
+import { ClientError, canRetry } from './error.ts'
 import { requireList, requireText } from './json-body.ts'
-import { eventStreamOf } from './reply.ts'
+import { requireEventStream } from './reply.ts'
 import {
   backOffMs,
   type Call,
-  pathOf,
-  type Query,
+  formatPath,
+  type QueryParameters,
   type RequestOptions,
   requireName,
   type Transport,
 } from './transport.ts'
-
-/** An entry of the ledger; `method` determines its members. */
-export type Entry = {
-  /** The node that recorded the entry. */
-  readonly serverid: number
-  readonly db: string
-} & (
-  | { readonly method: 'create_db' | 'delete_db' }
-  | {
-      readonly method: 'create_item' | 'update_item'
-      readonly item: Stored<Readonly<Record<string, unknown>>>
-    }
-  | { readonly method: 'delete_item'; readonly id: string }
-  | {
-      readonly method: 'create_attachment' | 'delete_attachment'
-      readonly id: string
-      readonly attachment: Attachment | ErasedAttachment
-    }
-  | { readonly method: 'erase_item'; readonly id: string; readonly positions: readonly string[] }
-)
-
-/** An attachment in an erased entry: an object without members. */
-export type ErasedAttachment = { readonly [Member in keyof Attachment]?: never }
 
 /** An entry with its position and time. */
 export interface Change {
@@ -80,16 +56,16 @@ export async function* followChanges(
     const headers: Record<string, string> = last === '' ? {} : { 'last-event-id': last }
     try {
       const ends = signal === undefined ? left.signal : AbortSignal.any([left.signal, signal])
-      const bytes = await transport.read({ ...call, headers, signal: ends }, eventStreamOf)
-      for await (const { data, id } of eventsIn(livelyBytes(bytes, left))) {
+      const bytes = await transport.read({ ...call, headers, signal: ends }, requireEventStream)
+      for await (const { data, id } of parseEvents(livelyBytes(bytes, left))) {
         if (id !== '') last = id
         if (data === '') continue
         failures = 0
-        yield changeIn(data)
+        yield parseChange(data)
       }
     } catch (error) {
       signal?.throwIfAborted()
-      if (!isTransient(error)) throw error
+      if (!canRetry(error)) throw error
     } finally {
       left.abort()
     }
@@ -111,8 +87,8 @@ export async function readChainSize(
   const ends = signal === undefined ? left.signal : AbortSignal.any([left.signal, signal])
   try {
     const call = { ...changesCall(serverId, { since: 'now' }), signal: ends }
-    const bytes = await transport.read(call, eventStreamOf)
-    for await (const { id } of eventsIn(livelyBytes(bytes, left))) {
+    const bytes = await transport.read(call, requireEventStream)
+    for await (const { id } of parseEvents(livelyBytes(bytes, left))) {
       if (id === 'start') return 0
       const [, height] = /^(\d+)\.\d+$/.exec(id) ?? []
       if (height !== undefined) return Number(height) + 1
@@ -123,8 +99,8 @@ export async function readChainSize(
   throw new ClientError('REPLY_MALFORMED', 200, 'the change feed has no position')
 }
 
-function changesCall(serverId: number, query: Query): Call {
-  const path = pathOf('/api/ledgers/{serverid}/changes', { serverid: `${serverId}` })
+function changesCall(serverId: number, query: QueryParameters): Call {
+  const path = formatPath('/api/ledgers/{serverid}/changes', { serverid: `${serverId}` })
   return { method: 'GET', path, query, streams: 'reply' }
 }
 
@@ -148,7 +124,7 @@ async function* livelyBytes(
   }
 }
 
-function changeIn(data: string): Change {
+function parseChange(data: string): Change {
   try {
     // The cast is not checked: the schema of the node declares the type.
     const change: unknown = parseForeignJson(data)
@@ -175,12 +151,12 @@ const EVENT_LENGTH_MAX = 32 * 1024 * 1024
  * ignored. Errors: REPLY_MALFORMED for an event that is too long; the errors of `bytes`. Source: HTML Living Standard,
  * “Server-sent events”.
  */
-export async function* eventsIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
+export async function* parseEvents(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
   let data: string[] = []
   let length = 0
   let id = ''
   let noted = ''
-  for await (const line of linesIn(bytes)) {
+  for await (const line of splitLines(bytes)) {
     if (line === '') {
       if (data.length > 0 || noted !== id) {
         id = noted
@@ -199,7 +175,7 @@ export async function* eventsIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerato
 }
 
 /** Yields the lines in `bytes`. A line ends with CR, LF or CRLF. */
-async function* linesIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+async function* splitLines(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
   // A CR at the end of a part is kept for the next part, because it can be the first half of a CRLF.

@@ -1,19 +1,25 @@
 import type { Aggregated, AggregateOptions, CountOptions } from './aggregation.ts'
 import { AttachmentsClient } from './attachments.ts'
 import { ClientError, unverifiable, VerificationError } from './error.ts'
-import { filterText, type QueryFilter } from './filter.ts'
+import { formatFilter, type QueryFilter } from './filter.ts'
 import type { MemberName, Patch, Revision, Selected, Stored } from './item.ts'
 import {
-  kindOf,
+  describeValue,
   requireCount,
   requireList,
   requireObject,
   requireText,
   valueInvalid,
 } from './json-body.ts'
-import { jsonOf, jsonWithLists, malformed } from './reply.ts'
-import { type Call, pathOf, type RequestOptions, requireName, type Transport } from './transport.ts'
-import type { ProvenRevision, Verification } from './verification.ts'
+import { jsonWithLists, malformed, readJson } from './reply.ts'
+import {
+  type Call,
+  formatPath,
+  type RequestOptions,
+  requireName,
+  type Transport,
+} from './transport.ts'
+import type { ProvenRevision, VerifiedReads } from './verification.ts'
 
 /** The result of a change. */
 export interface Written {
@@ -78,10 +84,10 @@ export class DatabaseClient<Item extends object> {
   readonly name: string
   readonly #transport: Transport
   /** Null if the client does not verify replies. */
-  readonly #verification: Verification | null
+  readonly #verification: VerifiedReads | null
   readonly #writer: Pick<Transport, 'write'>
 
-  constructor(transport: Transport, verification: Verification | null, name: string) {
+  constructor(transport: Transport, verification: VerifiedReads | null, name: string) {
     this.name = requireName(name, 'db')
     this.#transport = transport
     this.#verification = verification
@@ -96,8 +102,8 @@ export class DatabaseClient<Item extends object> {
     const body = requireObject(item, 'body')
     const call = { method: 'POST', path: this.#path(), body, ...options }
     return this.#writer.write(call, async (reply) => {
-      const { id } = await jsonOf<{ id: unknown }>(reply)
-      return writtenIn(reply, id)
+      const { id } = await readJson<{ id: unknown }>(reply)
+      return requireWritten(reply, id)
     })
   }
 
@@ -124,17 +130,17 @@ export class DatabaseClient<Item extends object> {
     const path = this.#itemPath(id)
     if (at !== undefined) requireCount(at, 'at')
     if (this.#verification !== null && at === undefined) {
-      return readOf(await this.#verification.read(this.name, id, rest))
+      return toRead(await this.#verification.read(this.name, id, rest))
     }
     const call = { method: 'GET', path, query: { at }, isProven: true, ...rest }
     try {
       const read = await this.#transport.read(call, async (reply) => {
-        const { item } = await jsonOf<{ item: Stored<Item> }>(reply)
-        const { position, etag } = writtenIn(reply, id)
+        const { item } = await readJson<{ item: Stored<Item> }>(reply)
+        const { position, etag } = requireWritten(reply, id)
         return { item, position, etag }
       })
       if (this.#verification === null || at === undefined) return read
-      return readOf(await this.#verification.readAt(this.name, id, at, read.position, rest))
+      return toRead(await this.#verification.readAt(this.name, id, at, read.position, rest))
     } catch (error) {
       if (!(error instanceof ClientError)) throw error
       if (error.code === 'ITEM_NOT_FOUND') {
@@ -153,7 +159,7 @@ export class DatabaseClient<Item extends object> {
     options: ChangeOptions & { readonly ifAbsent?: boolean } = {},
   ): Promise<Written> {
     const { ifAbsent = false, ...rest } = options
-    if (typeof ifAbsent !== 'boolean') throw valueInvalid(`ifAbsent is ${kindOf(ifAbsent)}`)
+    if (typeof ifAbsent !== 'boolean') throw valueInvalid(`ifAbsent is ${describeValue(ifAbsent)}`)
     const headers: Record<string, string> = ifAbsent ? { 'if-none-match': '*' } : {}
     return this.#change('POST', id, requireObject(item, 'body'), rest, headers)
   }
@@ -203,10 +209,10 @@ export class DatabaseClient<Item extends object> {
     const query = {
       count: true,
       limit: 1,
-      filter: filter === undefined ? undefined : filterText(filter),
+      filter: formatFilter(filter),
     }
     const call = { method: 'GET', path: this.#path(), query, ...rest }
-    return (await this.#transport.read(call, jsonOf<{ count: number }>)).count
+    return (await this.#transport.read(call, readJson<{ count: number }>)).count
   }
 
   /** Counts the items in groups, with sums, averages and extremes. */
@@ -214,12 +220,12 @@ export class DatabaseClient<Item extends object> {
     const { filter, group, sum, avg, min, max, ...rest } = options
     const query = {
       db: this.name,
-      group: pathsText(group, 'group'),
-      sum: pathsText(sum, 'sum'),
-      avg: pathsText(avg, 'avg'),
-      min: pathsText(min, 'min'),
-      max: pathsText(max, 'max'),
-      filter: filter === undefined ? undefined : filterText(filter),
+      group: formatPaths(group, 'group'),
+      sum: formatPaths(sum, 'sum'),
+      avg: formatPaths(avg, 'avg'),
+      min: formatPaths(min, 'min'),
+      max: formatPaths(max, 'max'),
+      filter: formatFilter(filter),
     }
     const call = { method: 'GET', path: AGGREGATE, query, ...rest }
     const reply = await this.#transport.read(call, jsonWithLists<Aggregated>('groups'))
@@ -271,7 +277,7 @@ export class DatabaseClient<Item extends object> {
     while (left > 0) {
       const query = {
         docs,
-        filter: filter === undefined ? undefined : filterText(filter),
+        filter: formatFilter(filter),
         after: cursor === 'start' && after !== undefined ? requireName(after, 'after') : undefined,
         ...(isOrdered ? { offset } : { cursor }),
       }
@@ -314,22 +320,22 @@ export class DatabaseClient<Item extends object> {
     if (Object.hasOwn(options, 'ifMatch')) headers['if-match'] = requireText(ifMatch, 'ifMatch')
     const call = { method, path: this.#itemPath(id), body, headers, ...rest }
     return this.#writer.write(call, async (reply) => {
-      await jsonOf(reply)
-      return writtenIn(reply, id)
+      await readJson(reply)
+      return requireWritten(reply, id)
     })
   }
 
   #path(): string {
-    return pathOf('/api/{db}', { db: this.name })
+    return formatPath('/api/{db}', { db: this.name })
   }
 
   #itemPath(id: string): string {
-    return pathOf('/api/{db}/{id}', { db: this.name, id })
+    return formatPath('/api/{db}/{id}', { db: this.name, id })
   }
 }
 
 /** Returns member paths for a query. Errors: ClientError, VALUE_INVALID. */
-function pathsText(paths: readonly string[] | undefined, name: string): string | undefined {
+function formatPaths(paths: readonly string[] | undefined, name: string): string | undefined {
   if (paths === undefined || requireList(paths, name).length === 0) return undefined
   for (const path of paths) {
     if (requireText(path, name).includes(',')) throw valueInvalid(`${name} has a path with a comma`)
@@ -338,7 +344,7 @@ function pathsText(paths: readonly string[] | undefined, name: string): string |
 }
 
 /** Converts a proven revision. As for every read, the caller declares the type of the item. */
-function readOf<Item>(read: ProvenRevision | null): Read<Item> | null {
+function toRead<Item>(read: ProvenRevision | null): Read<Item> | null {
   if (read === null) return null
   const { item, position } = read
   return { item: item as Stored<Item>, position, etag: `"${position}"` }
@@ -351,7 +357,7 @@ function nextCursor({ cursor }: Page<unknown>, previous: string): string {
 }
 
 /** Errors: REPLY_MALFORMED unless `reply` has a position. The entity tag of a revision is its position in quotes. */
-function writtenIn(reply: Response, id: unknown): Written {
+function requireWritten(reply: Response, id: unknown): Written {
   const [, position] = /^\d+\/(\d+\.\d+)$/.exec(reply.headers.get('ledger-position') ?? '') ?? []
   if (position === undefined || typeof id !== 'string') throw malformed(reply)
   return { id, position, etag: `"${position}"` }

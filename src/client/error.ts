@@ -51,7 +51,7 @@ const NO_REPLY: ReadonlySet<string> = new Set(['UNREACHABLE', 'TIMEOUT'])
 const RETRY_AFTER_MS_MAX = 30_000
 
 /** Whether a retry may succeed soon, because there was no reply or the node is busy. */
-export function isTransient(error: unknown): error is ClientError {
+export function canRetry(error: unknown): error is ClientError {
   if (!(error instanceof ClientError)) return false
   const { code, status, retryAfterMs } = error
   if ((retryAfterMs ?? 0) > RETRY_AFTER_MS_MAX) return false

@@ -74,12 +74,13 @@ type ScalarOf<Value> = unknown extends Value
     : Extract<Value, Scalar>
 
 /**
- * Returns the filter as JSON, without `limit` and `offset`, which belong to the page. Errors: ClientError,
+ * Formats a filter as JSON, without `limit` and `offset`, which belong to the page. Errors: ClientError,
  * VALUE_INVALID, also for an unknown member, because without its condition the filter would select too many items.
  */
-export function filterText<Item, Field extends MemberName<Item>>(
-  filter: QueryFilter<Item, Field>,
-): string {
+export function formatFilter<Item, Field extends MemberName<Item>>(
+  filter: QueryFilter<Item, Field> | undefined,
+): string | undefined {
+  if (filter === undefined) return undefined
   const { where, order, fields, ...others } = requireObject(filter, 'filter')
   const [other] = Object.keys(others)
   if (other !== undefined) throw valueInvalid(`filter/${other} is not where, order or fields`)

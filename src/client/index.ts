@@ -1,6 +1,7 @@
-export type { Aggregated, AggregateOptions, CountOptions, Group } from './aggregation.ts'
-export type { Attachment, AttachmentBytes, AttachmentsClient, ByteRange } from './attachments.ts'
-export type { Change, ChangesOptions, Entry, ErasedAttachment } from './changes.ts'
+export type { Attachment, Entry, ErasedAttachment } from '../chain/portable.ts'
+export type { Aggregated, AggregateOptions, CountOptions } from './aggregation.ts'
+export type { AttachmentBytes, AttachmentsClient, ByteRange } from './attachments.ts'
+export type { Change, ChangesOptions } from './changes.ts'
 export type {
   ChangeOptions,
   DatabaseClient,

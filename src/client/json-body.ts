@@ -9,7 +9,7 @@ export type UndefinedMembers = 'omitted' | 'refused'
  * ClientError, VALUE_INVALID. The message contains the path of the member, which starts with `root`.
  */
 export function jsonText(value: unknown, root: string, members: UndefinedMembers = 'omitted') {
-  const fault = faultIn(value, members, [])
+  const fault = findFault(value, members, [])
   if (fault !== null) throw valueInvalid(`${root}${fault.path} ${fault.reason}`)
   return JSON.stringify(value)
 }
@@ -25,25 +25,25 @@ export function valueInvalid(fault: string): ClientError {
 /** Returns `value`, which must be one object. Errors: ClientError, VALUE_INVALID. */
 export function requireObject<Value>(value: Value, root: string): Value {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
-  throw valueInvalid(`${root} is ${kindOf(value)} instead of an object`)
+  throw valueInvalid(`${root} is ${describeValue(value)} instead of an object`)
 }
 
 /** Returns `value`, which must be a list. Errors: ClientError, VALUE_INVALID. */
 export function requireList<Value>(value: readonly Value[], root: string): readonly Value[] {
   if (Array.isArray(value)) return value
-  throw valueInvalid(`${root} is ${kindOf(value)} instead of a list`)
+  throw valueInvalid(`${root} is ${describeValue(value)} instead of a list`)
 }
 
 /** Returns `value`, which must be a text that is not empty. Errors: ClientError, VALUE_INVALID. */
 export function requireText(value: string | undefined, root: string): string {
   if (typeof value === 'string' && value !== '') return value
-  throw valueInvalid(`${root} is ${kindOf(value)} instead of a text`)
+  throw valueInvalid(`${root} is ${describeValue(value)} instead of a text`)
 }
 
 /** Returns `value`, which must be an integer of `min` or more. Errors: ClientError, VALUE_INVALID. */
 export function requireCount(value: number, root: string, min = 0): number {
   if (Number.isSafeInteger(value) && value >= min) return value
-  throw valueInvalid(`${root} is ${kindOf(value)} instead of an integer of ${min} or more`)
+  throw valueInvalid(`${root} is ${describeValue(value)} instead of an integer of ${min} or more`)
 }
 
 interface Fault {
@@ -53,34 +53,38 @@ interface Fault {
 }
 
 /** Finds the first part of `value` that JSON cannot represent. `parents` are the objects that contain `value`. */
-function faultIn(value: unknown, members: UndefinedMembers, parents: unknown[]): Fault | null {
+function findFault(value: unknown, members: UndefinedMembers, parents: unknown[]): Fault | null {
   if (typeof value === 'string' || typeof value === 'boolean' || value === null) return null
   if (typeof value === 'number') {
     return Number.isFinite(value) ? null : { path: '', reason: `is ${value}${REASON}` }
   }
   if (typeof value !== 'object' || isOpaque(value)) {
-    return { path: '', reason: `is ${kindOf(value)}${REASON}` }
+    return { path: '', reason: `is ${describeValue(value)}${REASON}` }
   }
   if (parents.includes(value)) return { path: '', reason: `contains itself${REASON}` }
   if (parents.length === JSON_DEPTH_MAX) {
     return { path: '', reason: `is nested deeper than ${JSON_DEPTH_MAX}` }
   }
   parents.push(value)
-  const fault = faultInside(value, members, parents)
+  const fault = findMemberFault(value, members, parents)
   parents.pop()
   return fault
 }
 
-function faultInside(value: object, members: UndefinedMembers, parents: unknown[]): Fault | null {
+function findMemberFault(
+  value: object,
+  members: UndefinedMembers,
+  parents: unknown[],
+): Fault | null {
   if ('toJSON' in value && typeof value.toJSON === 'function') {
-    return faultIn(value.toJSON(), members, parents)
+    return findFault(value.toJSON(), members, parents)
   }
   const list: readonly unknown[] | null = Array.isArray(value) ? value : null
   // `keys()` of a list includes its holes, unlike `Object.keys`.
   for (const name of list?.keys() ?? Object.keys(value)) {
     const member: unknown = Reflect.get(value, name)
     if (member === undefined && list === null && members === 'omitted') continue
-    const fault = faultIn(member, members, parents)
+    const fault = findFault(member, members, parents)
     if (fault !== null) return { path: `/${name}${fault.path}`, reason: fault.reason }
   }
   return null
@@ -95,7 +99,7 @@ function isOpaque(value: unknown): boolean {
 }
 
 /** Describes a value for an error message. */
-export function kindOf(value: unknown): string {
+export function describeValue(value: unknown): string {
   if (value === '') return 'an empty text'
   if (value === null || value === undefined || typeof value === 'number') return String(value)
   if (value instanceof Date) return 'an invalid Date'

@@ -1,16 +1,16 @@
 import { type Change, type ChangesOptions, followChanges, readChainSize } from './changes.ts'
 import { DatabaseClient } from './database.ts'
-import { kindOf, requireList, requireObject, valueInvalid } from './json-body.ts'
+import { describeValue, requireList, requireObject, valueInvalid } from './json-body.ts'
 import type { Operations } from './operations.ts'
-import { declaredOf, jsonWithLists } from './reply.ts'
+import { jsonWithLists, readDeclared } from './reply.ts'
 import {
   type ClientOptions,
-  pathOf,
-  type Query,
+  formatPath,
+  type QueryParameters,
   type RequestOptions,
   Transport,
 } from './transport.ts'
-import { Verification } from './verification.ts'
+import { VerifiedReads } from './verification.ts'
 
 /** A change for `record`. */
 export type ChangeRequest = Operations['POST /api/ledgers']['input']['body']['entries'][number]
@@ -23,14 +23,14 @@ type Databases = Operations['GET /api/dbs']['reply']
 /** A client of one node. Errors of all methods: ClientError. */
 export class LedgerClient {
   readonly #transport: Transport
-  readonly #verification: Verification | null
+  readonly #verification: VerifiedReads | null
   #serverId: number | null = null
 
   /** Errors: TypeError if `url` is not a URL, or `verify.key` is not the key of a node. */
   constructor(url: string | URL, options: ClientOptions = {}) {
     this.#transport = new Transport(url, options)
     const { verify } = options
-    this.#verification = verify === undefined ? null : new Verification(this.#transport, verify)
+    this.#verification = verify === undefined ? null : new VerifiedReads(this.#transport, verify)
   }
 
   /** Returns the server id of the node. A verifying client takes the id from the key. */
@@ -93,12 +93,12 @@ export class LedgerClient {
   ): Promise<Operations[Key]['reply']> {
     const [, method = '', template = ''] = /^([A-Z]+) (\/\S*)$/.exec(String(operation)) ?? []
     if (method === '')
-      throw valueInvalid(`operation is ${kindOf(operation)}; use one like GET /api/dbs`)
+      throw valueInvalid(`operation is ${describeValue(operation)}; use one like GET /api/dbs`)
     const { path = {}, query = {}, body } = requireInput(input)
-    const call = { method, path: pathOf(template, path), query, body, ...options }
+    const call = { method, path: formatPath(template, path), query, body, ...options }
     return method === 'GET'
-      ? this.#transport.read(call, declaredOf<Operations[Key]['reply']>)
-      : (this.#verification ?? this.#transport).write(call, declaredOf<Operations[Key]['reply']>)
+      ? this.#transport.read(call, readDeclared<Operations[Key]['reply']>)
+      : (this.#verification ?? this.#transport).write(call, readDeclared<Operations[Key]['reply']>)
   }
 }
 
@@ -117,6 +117,6 @@ function requireInput(input: Input): Input {
 /** The common type of the inputs of all operations. */
 interface Input {
   readonly path?: Readonly<Record<string, string>>
-  readonly query?: Query
+  readonly query?: QueryParameters
   readonly body?: unknown
 }

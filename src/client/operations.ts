@@ -1,5 +1,5 @@
 // Made by scripts/make-client-types.ts. Do not edit.
-/** The input and the reply of each operation, by method and path. */
+/** The input and the reply of each operation with JSON or text, by method and path. */
 export interface Operations {
   /** List the databases; if the node requires tokens, only those that the token can read */
   'GET /api/dbs': {
@@ -74,34 +74,20 @@ export interface Operations {
   /** Replace one item */
   'POST /api/{db}/{id}': {
     input: { path: { db: string; id: string }; body: { [member: string]: unknown } }
-    reply:
-      | {
-          status: true
-          /** Id of the item */
-          id: string
-        }
-      | {
-          status: true
-          /** In the order of the list */
-          ids: readonly string[]
-        }
-      | { status: true }
+    reply: {
+      status: true
+      /** Id of the item */
+      id: string
+    }
   }
   /** Change members of one item (RFC 7396) */
   'PATCH /api/{db}/{id}': {
     input: { path: { db: string; id: string }; body: { [member: string]: unknown } }
-    reply:
-      | {
-          status: true
-          /** Id of the item */
-          id: string
-        }
-      | {
-          status: true
-          /** In the order of the list */
-          ids: readonly string[]
-        }
-      | { status: true }
+    reply: {
+      status: true
+      /** Id of the item */
+      id: string
+    }
   }
   /** Delete one item; the ledger keeps its entries */
   'DELETE /api/{db}/{id}': { input: { path: { db: string; id: string } }; reply: { status: true } }
@@ -208,14 +194,12 @@ export interface Operations {
             }
           | {
               method: 'create_item' | 'update_item'
-              /** Name of the database */
               db: string
               /** Any JSON object */
               item: { [member: string]: unknown }
             }
           | {
               method: 'delete_item'
-              /** Name of the database */
               db: string
               /** Id of the item */
               id: string
@@ -229,38 +213,10 @@ export interface Operations {
       results: readonly { id: string | null }[]
     }
   }
-  /** Subscribe to the entries of a chain as they are recorded (server-sent events) */
-  'GET /api/ledgers/{serverid}/changes': {
-    input: {
-      path: { serverid: string }
-      query?: { db?: readonly string[]; since?: string; lastEventId?: string }
-    }
-    reply: unknown
-  }
-  /** Read an attachment, or the parts that `Range` selects */
-  'GET /api/{db}/{id}/attachments/{name}': {
-    input: { path: { db: string; id: string; name: string } }
-    reply: unknown
-  }
   /** Delete one attachment; its bytes are kept until the entry is erased */
   'DELETE /api/{db}/{id}/attachments/{name}': {
     input: { path: { db: string; id: string; name: string } }
     reply: { status: true }
-  }
-  /** Attach the body to an item; an attachment of the same name is replaced */
-  'PUT /api/{db}/{id}/attachments/{name}': {
-    input: { path: { db: string; id: string; name: string } }
-    reply: {
-      status: true
-      attachment: {
-        content_type: string
-        /** Bytes */
-        length: number
-        name: string
-        /** Hash of the bytes, 64 hexadecimal digits */
-        sha256: string
-      }
-    }
   }
   /** List the attachments of an item, by name */
   'GET /api/{db}/{id}/attachments': {
@@ -334,11 +290,6 @@ export interface Operations {
   'GET /api/ledgers/{serverid}/checkpoint': { input: { path: { serverid: string } }; reply: string }
   /** The key that verifies checkpoints (C2SP signed-note); pin it once */
   'GET /api/ledgers/{serverid}/vkey': { input: { path: { serverid: string } }; reply: string }
-  /** Hashes of the log, or its entries, 256 per tile (C2SP tlog-tiles) */
-  'GET /api/ledgers/{serverid}/tile/{path}': {
-    input: { path: { serverid: string; path: string } }
-    reply: unknown
-  }
   /** Prove that the log at one size is a prefix of the log at a larger size (RFC 6962) */
   'GET /api/ledgers/{serverid}/consistency': {
     input: { path: { serverid: string }; query: { from: number; to?: number } }
@@ -436,20 +387,6 @@ export interface Operations {
       more: boolean
     }
   }
-  /** Read a blob by its SHA-256, or the parts that `Range` selects */
-  'GET /api/ledgers/{serverid}/attachments/{sha256}': {
-    input: { path: { serverid: string; sha256: string } }
-    reply: unknown
-  }
-  /** Push a part of a blob of the caller’s chain to a node that mirrors the chain; signed (RFC 9421) */
-  'POST /api/ledgers/{serverid}/attachments/{sha256}': {
-    input: { path: { serverid: string; sha256: string }; query: { offset: number } }
-    reply: {
-      status: true
-      /** Bytes received so far; the next part starts there */
-      size: number
-    }
-  }
   /** List the tokens that this process has issued or accepted since it started */
   'GET /api/config/tokens': {
     input: object
@@ -525,23 +462,17 @@ export interface Operations {
           }
         | {
             result: 'failed'
-            /** End of the verification, milliseconds since the Unix epoch */
             time: number
-            /** End of the last verification that passed, milliseconds since the Unix epoch; absent if none has passed since the start of the node */
             last_passed?: number
             seconds: number
-            /** Verified blocks; absent if the node requires tokens */
             blocks?: number
-            /** Verified entries; absent if the node requires tokens */
             entries?: number
             /** The first difference; absent if the node requires tokens */
             finding?: string
           }
         | {
             result: 'unfinished'
-            /** End of the verification, milliseconds since the Unix epoch */
             time: number
-            /** End of the last verification that passed, milliseconds since the Unix epoch; absent if none has passed since the start of the node */
             last_passed?: number
             seconds: number
             /** The cause; absent if the node requires tokens */

@@ -3,23 +3,23 @@ import { parseForeignJson, StrictJsonError } from '../base/strict-json.ts'
 import { ClientError } from './error.ts'
 
 /** Returns the JSON of a reply with `status` true. Does not check that the JSON has the type `Reply`. */
-export async function jsonOf<Reply>(reply: Response): Promise<Reply> {
-  const value = await jsonValueOf(reply)
+export async function readJson<Reply>(reply: Response): Promise<Reply> {
+  const value = await readJsonValue(reply)
   if (isJsonObject(value) && value.status === true) return value as Reply
   throw malformed(reply)
 }
 
 /** Returns the text of a reply with the type `text/plain`, or the JSON of any other reply. */
-export async function declaredOf<Reply>(reply: Response): Promise<Reply> {
-  if (!hasType(reply, 'text/plain')) return jsonOf(reply)
-  const text: unknown = await textOf(reply)
+export async function readDeclared<Reply>(reply: Response): Promise<Reply> {
+  if (!hasType(reply, 'text/plain')) return readJson(reply)
+  const text: unknown = await readText(reply)
   return text as Reply
 }
 
-/** Returns a function like `jsonOf` that also requires the members `names` to be lists. */
+/** Returns a function like `readJson` that also requires the members `names` to be lists. */
 export function jsonWithLists<Reply>(...names: readonly (keyof Reply)[]) {
   return async (reply: Response): Promise<Reply> => {
-    const value = await jsonOf<Reply>(reply)
+    const value = await readJson<Reply>(reply)
     if (names.every((name) => Array.isArray(value[name]))) return value
     throw malformed(reply)
   }
@@ -29,7 +29,7 @@ export function jsonWithLists<Reply>(...names: readonly (keyof Reply)[]) {
 const REPLY_BYTES_MAX = 256 * 1024 * 1024
 
 /** Returns the text of a reply. Errors: REPLY_TOO_LARGE. */
-export async function textOf(reply: Response): Promise<string> {
+export async function readText(reply: Response): Promise<string> {
   if (reply.body === null) return ''
   const reader = reply.body.getReader()
   const decoder = new TextDecoder()
@@ -48,10 +48,10 @@ export async function textOf(reply: Response): Promise<string> {
 }
 
 /** Returns the body of a reply with server-sent events. */
-export async function eventStreamOf(reply: Response): Promise<ReadableStream<Uint8Array>> {
+export async function requireEventStream(reply: Response): Promise<ReadableStream<Uint8Array>> {
   // Refuses other types, because an HTML page from a proxy would be read as a stream without events.
   if (!hasType(reply, 'text/event-stream')) throw malformed(reply)
-  return bytesOf(reply)
+  return requireBody(reply)
 }
 
 function hasType({ headers }: Response, type: string): boolean {
@@ -59,26 +59,26 @@ function hasType({ headers }: Response, type: string): boolean {
 }
 
 /** Returns the body of a reply as a stream. */
-export async function bytesOf(reply: Response): Promise<ReadableStream<Uint8Array>> {
+export async function requireBody(reply: Response): Promise<ReadableStream<Uint8Array>> {
   if (reply.body === null) throw malformed(reply)
   return reply.body
 }
 
 /** Returns the error that the refusal of a node describes. */
-export async function refusalIn(reply: Response): Promise<ClientError> {
-  const value = await jsonValueOf(reply)
+export async function readRefusal(reply: Response): Promise<ClientError> {
+  const value = await readJsonValue(reply)
   const { status } = reply
   if (!isJsonObject(value) || value.status !== false) return malformed(reply)
   // Only the reply for a missing item (404) has no `code`.
   if (value.code === undefined && status !== 404) return malformed(reply)
   const { code = 'ITEM_NOT_FOUND', message = value.code ?? 'there is no such item' } = value
-  const retryAfterMs = retryAfterMsIn(reply)
+  const retryAfterMs = parseRetryAfter(reply)
   return new ClientError(String(code), status, String(message), { retryAfterMs })
 }
 
 /** Returns the JSON of a reply, or null if the reply is not JSON. Errors: REPLY_TOO_LARGE. */
-async function jsonValueOf(reply: Response): Promise<unknown> {
-  const text = await textOf(reply)
+async function readJsonValue(reply: Response): Promise<unknown> {
+  const text = await readText(reply)
   try {
     return parseForeignJson(text)
   } catch (error) {
@@ -97,12 +97,12 @@ export function malformed(reply: Response): ClientError {
   const { status } = reply
   const message = `the reply (${status}) does not come from a node`
   return new ClientError('REPLY_MALFORMED', status, message, {
-    retryAfterMs: retryAfterMsIn(reply),
+    retryAfterMs: parseRetryAfter(reply),
   })
 }
 
 /** Returns the delay in `Retry-After`, or null. Ignores a date, because the clocks may differ. */
-function retryAfterMsIn({ headers }: Response): number | null {
+function parseRetryAfter({ headers }: Response): number | null {
   const seconds = headers.get('retry-after') ?? ''
   return /^\d{1,6}$/.test(seconds) ? Number(seconds) * 1_000 : null
 }

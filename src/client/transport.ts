@@ -1,8 +1,8 @@
 import { joinUrl, serverUrl, UrlError } from '../base/url.ts'
 import type { VerifySignature } from '../chain/portable.ts'
-import { ClientError, isTransient, unverifiable } from './error.ts'
-import { jsonText, kindOf, valueInvalid } from './json-body.ts'
-import { isRedirect, redirected, refusalIn } from './reply.ts'
+import { ClientError, canRetry, unverifiable } from './error.ts'
+import { describeValue, jsonText, valueInvalid } from './json-body.ts'
+import { isRedirect, readRefusal, redirected } from './reply.ts'
 
 /** Stores the last verified checkpoint, a text of about 200 characters. */
 export interface CheckpointStore {
@@ -48,7 +48,7 @@ export interface RequestOptions {
 
 type QueryValue = string | number | boolean | readonly string[]
 /** Query parameters. A list becomes one parameter for each element. */
-export type Query = Readonly<Record<string, QueryValue | undefined>>
+export type QueryParameters = Readonly<Record<string, QueryValue | undefined>>
 /** A request body other than JSON. A function returns a new stream for each attempt. */
 export type Content =
   | Blob
@@ -59,9 +59,9 @@ export type Content =
 
 export interface Call extends RequestOptions {
   readonly method: string
-  /** The result of `pathOf`. */
+  /** The result of `formatPath`. */
   readonly path: string
-  readonly query?: Query
+  readonly query?: QueryParameters
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as JSON. */
   readonly body?: unknown
@@ -132,7 +132,7 @@ export class Transport {
   /** Errors: TypeError for an invalid `url` or option. */
   constructor(url: string | URL, options: ClientOptions) {
     const { token, timeoutMs = TIMEOUT_MS, retries = RETRIES } = options
-    this.#base = baseOf(url)
+    this.#base = requireBase(url)
     this.#token = token
     if (!(timeoutMs >= 1 && timeoutMs <= TIMEOUT_MS_MAX)) {
       throw new TypeError(`timeoutMs must be 1 to ${TIMEOUT_MS_MAX}, but is ${timeoutMs}`)
@@ -173,7 +173,7 @@ export class Transport {
       try {
         return await this.#attempt({ ...call, content }, headers, convert)
       } catch (error) {
-        if (attempt > this.#retries || !isTransient(error)) throw error
+        if (attempt > this.#retries || !canRetry(error)) throw error
         const backOff = backOffMs(attempt, WAIT_MS_MAX, this.timing.random)
         await this.timing.sleep(Math.max(backOff, error.retryAfterMs ?? 0), call.signal)
       }
@@ -201,8 +201,8 @@ export class Transport {
     try {
       const token = typeof this.#token === 'function' ? await this.#token(signal) : this.#token
       const init = {
-        ...initOf(call),
-        headers: headersOf({
+        ...toRequestInit(call),
+        headers: requireHeaders({
           ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
           ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
           ...headers,
@@ -223,23 +223,23 @@ export class Transport {
     init: RequestInit & { readonly signal: AbortSignal },
     convert: (reply: Response) => Promise<Result>,
   ): Promise<Result> {
-    const url = joinUrl(this.#base, `${call.path}${queryText(call.query ?? {})}`).href
+    const url = joinUrl(this.#base, `${call.path}${formatQuery(call.query ?? {})}`).href
     try {
       const reply = await this.#fetch(url, init)
       if (isRedirect(reply)) throw await redirected(reply, url)
-      if (!reply.ok && reply.status !== 304) throw await refusalIn(reply)
+      if (!reply.ok && reply.status !== 304) throw await readRefusal(reply)
       return await convert(reply)
     } catch (error) {
       if (init.signal.aborted) throw init.signal.reason
       if (error instanceof ClientError) throw error
-      const message = `${this.#base} cannot be reached: ${reasonOf(error)}`
+      const message = `${this.#base} cannot be reached: ${describeCause(error)}`
       throw new ClientError('UNREACHABLE', 0, message, { cause: error })
     }
   }
 }
 
 /** Errors: TypeError unless `url` is the URL of a server. */
-function baseOf(url: string | URL): string {
+function requireBase(url: string | URL): string {
   try {
     return serverUrl(String(url))
   } catch (error) {
@@ -249,7 +249,7 @@ function baseOf(url: string | URL): string {
 }
 
 /** Errors: ClientError, VALUE_INVALID. The message does not contain the value, which may be a token. */
-function headersOf(headers: Readonly<Record<string, string>>): Headers {
+function requireHeaders(headers: Readonly<Record<string, string>>): Headers {
   const valid = new Headers()
   for (const [name, value] of Object.entries(headers)) {
     try {
@@ -261,10 +261,10 @@ function headersOf(headers: Readonly<Record<string, string>>): Headers {
   return valid
 }
 
-function initOf({ method, content }: Call): RequestInit {
+function toRequestInit({ method, content }: Call): RequestInit {
   const bytes = typeof content === 'function' ? content() : content
   if (bytes !== content && !(bytes instanceof ReadableStream)) {
-    throw valueInvalid(`content returned ${kindOf(bytes)} instead of a ReadableStream`)
+    throw valueInvalid(`content returned ${describeValue(bytes)} instead of a ReadableStream`)
   }
   return {
     method,
@@ -279,9 +279,9 @@ function initOf({ method, content }: Call): RequestInit {
 }
 
 /** Returns the message of the innermost cause, because the message of `fetch` is the same for all failures. */
-function reasonOf(error: unknown): string {
+function describeCause(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  if (error.cause !== undefined) return reasonOf(error.cause)
+  if (error.cause !== undefined) return describeCause(error.cause)
   return error.message === '' && 'code' in error ? String(error.code) : error.message
 }
 
@@ -291,12 +291,12 @@ export function requireName(name: unknown, what: string): string {
   if (typeof name === 'string' && !['', '.', '..'].includes(name) && name.isWellFormed()) {
     return name
   }
-  const shown = typeof name === 'string' ? JSON.stringify(name) : kindOf(name)
+  const shown = typeof name === 'string' ? JSON.stringify(name) : describeValue(name)
   throw new ClientError('NAME_INVALID', 0, `${shown} cannot be used as ${what}`)
 }
 
 /** Replaces each `{name}` in `template` with its part. Errors: ClientError, NAME_INVALID. */
-export function pathOf(template: string, parts: Readonly<Record<string, string>>): string {
+export function formatPath(template: string, parts: Readonly<Record<string, string>>): string {
   const unused = Object.keys(parts).find((name) => !template.includes(`{${name}}`))
   if (unused !== undefined) {
     throw new ClientError('NAME_INVALID', 0, `the path ${template} has no part ${unused}`)
@@ -307,22 +307,22 @@ export function pathOf(template: string, parts: Readonly<Record<string, string>>
 }
 
 /** Errors: ClientError, VALUE_INVALID for a value that would be sent as another text. */
-function queryText(query: Query): string {
+function formatQuery(query: QueryParameters): string {
   const pairs = Object.entries(query).flatMap(([name, value]) => {
     if (value === undefined) return []
     const values: readonly unknown[] = Array.isArray(value) ? value : [value]
     return values.map(
-      (each) => `${encodeURIComponent(name)}=${encodeURIComponent(textOf(each, name))}`,
+      (each) => `${encodeURIComponent(name)}=${encodeURIComponent(formatQueryValue(each, name))}`,
     )
   })
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`
 }
 
-function textOf(value: unknown, name: string): string {
+function formatQueryValue(value: unknown, name: string): string {
   if (typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value)))
     return String(value)
   if (typeof value === 'string' && value.isWellFormed()) return value
-  throw valueInvalid(`${name} is ${kindOf(value)}, which a URL cannot contain`)
+  throw valueInvalid(`${name} is ${describeValue(value)}, which a URL cannot contain`)
 }
 
 /** Returns 128 random bits as text. `crypto.randomUUID` does not exist on pages without TLS. */

@@ -19,7 +19,7 @@ import {
 } from '../chain/portable.ts'
 import { ClientError, VerificationError } from './error.ts'
 import type { Revision, Stored } from './item.ts'
-import { jsonOf, textOf } from './reply.ts'
+import { readJson, readText } from './reply.ts'
 import type { Call, RequestOptions, Transport, VerifyOptions } from './transport.ts'
 
 /** A revision of an item that the node has proven. */
@@ -35,7 +35,7 @@ const DENIALS: ReadonlySet<string> = new Set([
 ])
 
 /** Reads with proofs. Throws VerificationError. */
-export class Verification {
+export class VerifiedReads {
   readonly serverId: number
   readonly #transport: Transport
   readonly #options: VerifyOptions
@@ -48,9 +48,9 @@ export class Verification {
   constructor(transport: Transport, options: VerifyOptions) {
     this.#transport = transport
     this.#options = options
-    this.#verifySignature = checking(options.verifySignature)
-    this.#policy = policyIn(options)
-    this.serverId = serverIdIn(options.key)
+    this.#verifySignature = toVerifier(options.verifySignature)
+    this.#policy = requirePolicy(options)
+    this.serverId = requireServerId(options.key)
     this.#key = verifierKeyOf(options.key)
   }
 
@@ -77,7 +77,7 @@ export class Verification {
       if (seen !== null && seen.height <= at && isBefore({ height, index }, seen)) {
         throw new ProofError('ITEM_STALE', `a later revision than ${position} was read before`)
       }
-      const item = itemIn(entry, position)
+      const item = requireItem(entry, position)
       reader.note(db, id, { height, index }, false)
       return { item, position }
     })
@@ -117,7 +117,7 @@ export class Verification {
       reader.note(db, id, proven, proven.entry?.method === 'delete_item')
       yield proven.entry === null
         ? { position, timestamp, method, erased: true }
-        : revisionOf(proven.entry, position, proven.timestamp ?? timestamp)
+        : toRevision(proven.entry, position, proven.timestamp ?? timestamp)
     }
     if (seen === null || !isBefore(last, seen)) return
     throw new VerificationError(
@@ -138,8 +138,8 @@ export class Verification {
       if (!isOfItems(call)) return convert(reply)
       const copy = reply.clone()
       const result = await convert(reply)
-      const changes = changesIn(call, await jsonOf(copy))
-      const last = this.#positionIn(reply)
+      const changes = toRecorded(call, await readJson(copy))
+      const last = this.#readPosition(reply)
       // The entries of one request are next to each other in one block.
       const first = last.index + 1 - changes.length
       if (last.height < before.size || !isBefore(before.newest, { ...last, index: first })) {
@@ -156,7 +156,7 @@ export class Verification {
   }
 
   /** Returns the position of the last entry of a change. Errors: ITEM_OTHER if it is not of this server. */
-  #positionIn({ headers }: Response): Position {
+  #readPosition({ headers }: Response): Position {
     const place = headers.get('ledger-position') ?? ''
     const [, serverId, height, index] =
       /^(\d+)\/(\d{1,15})\.(\d{1,5})$/.exec(place)?.map(Number) ?? []
@@ -219,7 +219,7 @@ export class Verification {
     try {
       return await this.#transport.read(
         { method: 'GET', path, signal, isProven: true },
-        async (reply) => ({ status: reply.status, text: await textOf(reply) }),
+        async (reply) => ({ status: reply.status, text: await readText(reply) }),
       )
     } catch (error) {
       if (!(error instanceof ClientError) || !DENIALS.has(error.code)) throw error
@@ -244,7 +244,7 @@ function isOfItems({ path }: Call): boolean {
 }
 
 /** Returns the changes of a call that `isOfItems`, in the order of their entries. The node has checked the body. */
-function changesIn({ method, path, body }: Call, reply: JsonObject): Recorded[] {
+function toRecorded({ method, path, body }: Call, reply: JsonObject): Recorded[] {
   const [db = '', id] = (ITEMS.exec(path) ?? [])
     .slice(1)
     .map((part) => decodeURIComponent(part ?? ''))
@@ -276,7 +276,7 @@ async function exclusively<Result>(
 }
 
 /** Converts a proven entry. As for every read, the caller declares the type of the item. */
-function revisionOf<Item>(
+function toRevision<Item>(
   { method, item }: NonNullable<ProvenEntry['entry']>,
   position: string,
   timestamp: number,
@@ -286,7 +286,7 @@ function revisionOf<Item>(
 }
 
 /** Returns the item of an entry that creates or changes an item. Errors: ProofError. */
-function itemIn(entry: ProvenEntry['entry'], position: string): ProvenRevision['item'] {
+function requireItem(entry: ProvenEntry['entry'], position: string): ProvenRevision['item'] {
   if (entry === null) throw new ProofError('ITEM_ERASED', `the revision ${position} was erased`)
   const { item, method } = entry
   const isSet = method === 'create_item' || method === 'update_item'
@@ -295,7 +295,7 @@ function itemIn(entry: ProvenEntry['entry'], position: string): ProvenRevision['
 }
 
 /** Returns the policy for witnesses, or null. Errors: TypeError. */
-function policyIn({ key, witnesses, quorum, policy }: VerifyOptions): WitnessPolicy | null {
+function requirePolicy({ key, witnesses, quorum, policy }: VerifyOptions): WitnessPolicy | null {
   const isQuorum = witnesses !== undefined || quorum !== undefined
   if (isQuorum && policy !== undefined) {
     throw new TypeError(
@@ -313,7 +313,7 @@ function policyIn({ key, witnesses, quorum, policy }: VerifyOptions): WitnessPol
   throw new TypeError('verify.policy does not list the log of verify.key')
 }
 
-function serverIdIn(key: string): number {
+function requireServerId(key: string): number {
   try {
     const { name } = verifierKeyOf(key)
     const [, serverId = ''] = /^daicho\/([1-9]\d{0,15})$/.exec(name) ?? []
@@ -328,7 +328,7 @@ function serverIdIn(key: string): number {
  * Returns a function that uses `verifyEd25519` for Ed25519 keys and Web Crypto for other keys. If the platform cannot
  * check a signature, the function throws a ClientError, not a VerificationError, because the reply may be genuine.
  */
-function checking(verifyEd25519: VerifySignature = webVerifySignature): VerifySignature {
+function toVerifier(verifyEd25519: VerifySignature = webVerifySignature): VerifySignature {
   return async (publicKey, message, signature) => {
     const algorithm = algorithmOf(publicKey)
     const verify = algorithm === 'Ed25519' ? verifyEd25519 : webVerifySignature

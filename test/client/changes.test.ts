@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { eventsIn } from '../../src/client/changes.ts'
+import { parseEvents } from '../../src/client/changes.ts'
 import { type Change, LedgerClient } from '../../src/client/index.ts'
 import { type Arrived, broken, collected, fakeNode, json, noted } from './fake-node.ts'
 
@@ -130,7 +130,7 @@ it('the event parser rejects an event that is longer than any entry can be', asy
   async function* endless() {
     for (;;) yield line
   }
-  await expect(collected(eventsIn(endless()))).rejects.toMatchObject({ code: 'REPLY_MALFORMED' })
+  await expect(collected(parseEvents(endless()))).rejects.toMatchObject({ code: 'REPLY_MALFORMED' })
 })
 
 it('the event parser returns the same events for any division into chunks and any line endings', async () => {
@@ -169,7 +169,7 @@ it('the event parser returns the same events for any division into chunks and an
           id = each.id ?? id
           return { id, data: each.data.join('\n') }
         })
-        expect(await collected(eventsIn(pieces()))).toEqual(expected)
+        expect(await collected(parseEvents(pieces()))).toEqual(expected)
       },
     ),
   )

@@ -117,7 +117,7 @@ beforeEach(async () => {
 })
 
 it.each([
-  ['the client', ledger, ledgerRows, ['serverId', 'databases']],
+  ['the client', ledger, ledgerRows, ['serverId', 'databases', 'size']],
   ['a database', database, databaseRows, []],
   ['the attachments of an item', files, filesRows, ['list']],
 ])(

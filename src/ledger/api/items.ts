@@ -11,6 +11,7 @@ import type { Written } from '../write/unit-of-work.ts'
 import { conditionsOf, itemConditionsOf, preconditionOf, readStatus } from './conditions.ts'
 import { disconnection, sendText, setItemHeaders, takeBody } from './replies.ts'
 import {
+  ChangedItemReply,
   ConditionalHeaders,
   ConditionHeaders,
   CreateBody,
@@ -168,7 +169,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
         summary,
         params: ItemParams,
         body: ItemBody,
-        reply: WrittenReply,
+        reply: ChangedItemReply,
         config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
       }),
       handler: async (request, reply) => {

@@ -136,9 +136,10 @@ export const okReply = <Properties extends TProperties>(properties: Properties) 
   Type.Object({ status: Type.Literal(true), ...properties })
 
 export const DoneReply = okReply({})
-/** Reply for created or changed items. The reply for a created database has no id. */
+export const ChangedItemReply = okReply({ id })
+/** Reply for created items. The reply for a created database has no id. */
 export const WrittenReply = Type.Union([
-  okReply({ id }),
+  ChangedItemReply,
   okReply({ ids: Type.Array(id, { description: 'In the order of the list' }) }),
   DoneReply,
 ])

@@ -38,7 +38,7 @@ async function whileVisible(start: (signal: AbortSignal, isFirst: boolean) => Pr
 }
 
 /** Subscribes to the change feed. Resolves when its start position is known, so that no later change is missed. */
-export function followChanges(): Promise<void> {
+export function followFeed(): Promise<void> {
   return whileVisible(async (signal, isFirst) => {
     signal.addEventListener('abort', () => {
       isLive.value = false
