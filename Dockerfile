@@ -20,6 +20,7 @@ RUN PATH="$PATH:/build/node_modules/.bin" node scripts/build.ts \
 
 FROM node:24.21.0-bookworm-slim
 ENV NODE_ENV=production HOST=0.0.0.0 SYSTEM_FOLDER=/data
+ENV MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072
 WORKDIR /opt/daicho
 COPY --from=build /build/package.json ./
 COPY --from=build /build/node_modules node_modules
@@ -31,6 +32,6 @@ EXPOSE 4126
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT || 4126}/readyz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-# Flags as in scripts/node-flags.mjs.
+# Flags, and variables MALLOC_…, as in scripts/node-flags.mjs.
 ENTRYPOINT ["node", "--disable-warning=ExperimentalWarning", "--max-semi-space-size=8", "dist/cli/main.js"]
 CMD ["serve", "--only", "ledger"]

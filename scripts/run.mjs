@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { install, nodeIn } from './install.mjs'
-import { NODE_FLAGS } from './node-flags.mjs'
+import { NODE_FLAGS, NODE_VARIABLES } from './node-flags.mjs'
 
 const PARENT_CHECK_MS = 100
 
@@ -36,6 +36,7 @@ const child = spawn(node, [...NODE_FLAGS, join(root, program), ...rest], {
   // Threads and child processes share the compile cache, which halves their start time.
   env: {
     NODE_COMPILE_CACHE: join(root, 'node_modules', '.cache', 'compiled'),
+    ...NODE_VARIABLES,
     ...process.env,
     [pathName]: join(root, 'node_modules', '.bin') + delimiter + process.env[pathName],
   },

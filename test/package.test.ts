@@ -2,18 +2,26 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { delimiter, join, posix } from 'node:path'
 import { expect, it } from 'vitest'
-import { NODE_FLAGS } from '../scripts/node-flags.mjs'
+import { NODE_FLAGS, NODE_VARIABLES } from '../scripts/node-flags.mjs'
 import { MAIN } from './support/program.ts'
 
-it('the installed command has the same V8 flags as the command in a cloned repository', () => {
+const VARIABLES = Object.entries(NODE_VARIABLES)
+  .map(([name, value]) => `${name}=${value}`)
+  .join(' ')
+
+it('the installed command has the same V8 flags and variables as the command in a cloned repository', () => {
   const main = readFileSync(MAIN, 'utf8')
-  expect(main.split('\n')[0]).toBe(`#!/usr/bin/env -S node ${NODE_FLAGS.join(' ')}`)
+  expect(main.split('\n')[0]).toBe(`#!/usr/bin/env -S ${VARIABLES} node ${NODE_FLAGS.join(' ')}`)
 })
 
-it('the container and the systemd service run with the same V8 flags', () => {
-  const entryPoint = /^ENTRYPOINT (.*)$/m.exec(readFileSync('Dockerfile', 'utf8'))?.[1] ?? ''
+it('the container and the systemd service run with the same V8 flags and variables', () => {
+  const dockerfile = readFileSync('Dockerfile', 'utf8')
+  const entryPoint = /^ENTRYPOINT (.*)$/m.exec(dockerfile)?.[1] ?? ''
+  expect(dockerfile).toContain(`\nENV ${VARIABLES}\n`)
   expect(JSON.parse(entryPoint)).toEqual(['node', ...NODE_FLAGS, 'dist/cli/main.js'])
-  const start = /^ExecStart=(.*)$/m.exec(readFileSync('packaging/daicho.service', 'utf8'))?.[1]
+  const service = readFileSync('packaging/daicho.service', 'utf8')
+  expect(service).toContain(`\nEnvironment=${VARIABLES}\n`)
+  const start = /^ExecStart=(.*)$/m.exec(service)?.[1]
   const command = ['/usr/bin/node', ...NODE_FLAGS, '/opt/daicho/dist/cli/main.js']
   expect(start).toBe([...command, 'serve', '--only', 'ledger'].join(' '))
 })

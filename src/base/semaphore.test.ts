@@ -36,3 +36,20 @@ it('removes a caller that aborts from the queue', async () => {
   await waiting
   await expect(semaphore.acquire(AbortSignal.abort(new Error('gone')))).rejects.toThrow('gone')
 })
+
+it('gives a permit to a caller with another key first, and bounds the callers of each key', async () => {
+  const semaphore = new Semaphore(1, 2)
+  await semaphore.acquire(undefined, 'many')
+  const order: string[] = []
+  const take = async (key: string) => {
+    if (!(await semaphore.acquire(undefined, key))) return false
+    order.push(key)
+    semaphore.release()
+    return true
+  }
+  const taken = [take('many'), take('many'), take('one')]
+  expect(await take('many')).toBe(false)
+  semaphore.release()
+  await Promise.all(taken)
+  expect(order).toEqual(['one', 'many', 'many'])
+})

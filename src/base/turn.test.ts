@@ -31,3 +31,17 @@ it('serves the first piece of a request at once if no other work is waiting', as
   order.push('second')
   expect(order).toEqual(['first', 'next iteration', 'second'])
 })
+
+it('gives nobody the iterations after a long piece, in which a listener accepts connections', async () => {
+  await new Promise(setImmediate)
+  const first = turn()
+  let isNext = false
+  const second = turn().then(() => {
+    isNext = true
+  })
+  await first
+  for (const until = performance.now() + 10; performance.now() < until; );
+  for (let iteration = 0; iteration < 4; iteration += 1) await new Promise(setImmediate)
+  expect(isNext).toBe(false)
+  await second
+})

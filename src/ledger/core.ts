@@ -1,7 +1,14 @@
 // The ledger without its HTTP API, for commands that work on chains and folders. Importing this instead of
 // `index.ts` halves the start time of such a command, because no listener code is loaded.
 export { heightOf, packPosition, parsePosition, positionText } from '../chain/index.ts'
-export { isDatabaseUrl, StoreError, storedJson, type Turn, type Turns } from '../storage/index.ts'
+export {
+  type FoundItem,
+  isDatabaseUrl,
+  StoreError,
+  storedJson,
+  type Turn,
+  type Turns,
+} from '../storage/index.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'
 export { type Copied, copyStore, expectOwnDatabase, moveIntoDatabase } from './export/copy.ts'
 export {

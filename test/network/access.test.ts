@@ -227,3 +227,27 @@ it('evaluates each condition without the script state that earlier conditions le
   const { ann } = await started(rule('Once', { ...about, condition, action: 'ALLOW' }))
   for (let n = 0; n < 3; n += 1) expect((await ann('GET', 'Account/a'))[0]).toBe(200)
 })
+
+it('gives a condition the members of a resource that have more than 64 Ki characters', async () => {
+  const uses = {
+    read: 'n.text.length === 70000',
+    has: '"text" in n && n.account === undefined',
+    keys: 'Object.keys(n).join() === "id,text"',
+    described: 'Object.getOwnPropertyDescriptor(n, "text").value.length === 70000',
+    written: '(n.text = "x", n.text === "x" && n.getIdentifier() === "written")',
+    caught: '(() => { try { return n.text !== "" } catch (error) { return false } })()',
+    text: 'JSON.stringify(n).length > 70000 && n.isResource()',
+    unused: 'n.id === "unused" && !("nothing" in n)',
+    denied: 'n.text === ""',
+  }
+  const condition = `({ ${Object.entries(uses).map(([id, use]) => `${id}: () => ${use}`)} }[n.id]())`
+  const about = { participant: '"ANY"', operation: 'ALL', 'resource(n)': '"org.test.Note"' }
+  const { ann, node } = await started(rule('Long', { ...about, condition, action: 'ALLOW' }))
+  const text = 'x'.repeat(70_000)
+  const notes = Object.keys(uses).map((id) => ({ id, text }))
+  expect((await node.send('POST', '/api/Note', notes)).status).toBe(200)
+  for (const { id } of notes) {
+    expect([id, (await ann('GET', `Note/${id}`))[0]]).toEqual([id, id === 'denied' ? 404 : 200])
+  }
+  expect((await ann('GET', 'Note'))[1]).toHaveLength(notes.length - 1)
+})

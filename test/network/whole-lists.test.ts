@@ -76,6 +76,24 @@ it('stops reading a list when its client has disconnected', async () => {
   })
 })
 
+it('refuses a list with NETWORK_BUSY if 200 requests of the same participant wait for the access rules', async () => {
+  const node = await gateway({ deploy: [definition] })
+  await node.send('POST', '/api/Person', { name: 'ann' })
+  await node.send('POST', '/api/Thing', { id: 'a' })
+  const network = node.networks.require('test-network')
+  const type = network.definition.model.type('org.test.Thing')
+  if (type === null) throw new Error('there is no type Thing')
+  const ann = { participant: { type: 'org.test.Person', id: 'ann' }, identity: null }
+  const gone = new AbortController()
+  const lists = Array.from({ length: 203 }, () => network.list(type, {}, ann, gone.signal))
+  const settled = Promise.allSettled(lists)
+  // An administrator, for whom the rules have no condition, need not wait.
+  expect((await node.send('GET', '/api/Thing')).status).toBe(200)
+  await expect(lists[202]).rejects.toMatchObject({ code: 'NETWORK_BUSY' })
+  gone.abort()
+  expect((await settled).some(({ status }) => status === 'rejected')).toBe(true)
+})
+
 it('gives equal resources one order: in lists, in queries, and in transactions before and after a change', async () => {
   const node = await gateway({ deploy: [definition] })
   // By code points, U+FFFD precedes U+1F34E. By UTF-16 units, it follows. The ids are created in another order.

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { NODE_FLAGS, NODE_VARIABLES } from '../../scripts/node-flags.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /** Path of the built program, which starts faster than the sources. */
@@ -34,10 +35,10 @@ export function startProgram(
   variables: Readonly<Record<string, string>> = {},
   { via = [], cwd }: { via?: readonly string[]; cwd?: string } = {},
 ): Daicho {
-  const flags = ['--disable-warning=ExperimentalWarning', MAIN, ...args]
+  const flags = [...NODE_FLAGS, MAIN, ...args]
   const [program = process.execPath, ...more] = [...via, process.execPath, ...flags]
   const child = spawn(program, more, {
-    env: { ...COMPILED, ...variables },
+    env: { ...COMPILED, ...NODE_VARIABLES, ...variables },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(cwd === undefined ? {} : { cwd }),
   })

@@ -223,14 +223,14 @@ export async function sendListing(reply: FastifyReply, listing: Listing): Promis
   reply.header('x-total-count', listing.total).type(JSON_TYPE)
   const parts = listText(listing)
   // Short lists are sent as a whole. A longer list starts only now, so that an early error still gets an error status.
-  let text = ''
-  while (text.length < WHOLE_CHARACTERS_MAX) {
+  const texts: string[] = []
+  for (let length = 0; length < WHOLE_CHARACTERS_MAX; length += texts.at(-1)?.length ?? 0) {
     const part = await parts.next()
-    if (part.done === true) return reply.send(text)
-    text += part.value
+    if (part.done === true) return reply.send(texts.join(''))
+    texts.push(part.value)
   }
-  async function* all(): AsyncGenerator<string> {
-    yield text
+  async function* all(): AsyncGenerator<string | string[]> {
+    yield texts
     yield* parts
   }
   return reply.send(new ReplyStream(all()))
@@ -240,7 +240,7 @@ async function* listText({ pages }: Listing): AsyncGenerator<string, void> {
   let separator = '['
   for await (const page of pages) {
     if (page.length === 0) continue
-    yield separator + page.join(',')
+    yield separator + page.splice(0).join(',')
     separator = ','
   }
   yield separator === '[' ? '[]' : ']'
@@ -251,7 +251,7 @@ async function sendResource(
   type: TypeDeclaration,
   id: string,
 ): Promise<FastifyReply> {
-  const { text, revision } = await network.read(type, id, query, caller)
+  const { text, revision } = await network.read(type, id, query, caller, disconnection(reply))
   return reply.header('etag', etagOf(revision)).type(JSON_TYPE).send(text)
 }
 

@@ -12,6 +12,8 @@ const WAIT_MS = 10_000
 const ENDED = -1
 /** V8 young generation of the thread, MB. It is small, because the thread allocates little. */
 const YOUNG_MB = 8
+/** Old generation of the thread, MB. With a limit, V8 collects garbage when the heap has grown by half, not fourfold. */
+const OLD_MB = 512
 
 interface Waiting {
   readonly size: number
@@ -125,7 +127,7 @@ export class LogSigning {
     const worker = this.#platform.startThread(program, {
       name: 'log-signer',
       workerData: this.#start,
-      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
+      resourceLimits: { maxOldGenerationSizeMb: OLD_MB, maxYoungGenerationSizeMb: YOUNG_MB },
     })
     worker.unref()
     worker.on('message', (message: FromSigner) => this.#receive(message))

@@ -1,4 +1,3 @@
-import type { JsonObject } from '../../base/json.ts'
 import type { Bound, Operation, Pattern, RuleNode } from '../language/rule-parser.ts'
 import type { Findings, SourceFile } from '../language/source.ts'
 import { isA, type Model, type Target, type TypeDeclaration } from '../model/model.ts'
@@ -86,8 +85,8 @@ export interface Instance {
 }
 
 export interface Subject extends Instance {
-  /** Returns the resource as conditions see it: before the change, and null if the resource does not exist yet. */
-  readonly content: () => JsonObject | null
+  /** Returns the JSON of the resource as conditions see it: before the change; null if it does not exist yet. */
+  readonly content: () => string | null
 }
 
 export interface AccessContext {

@@ -1,7 +1,8 @@
-import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
-import { unitOf } from '../../ledger/core.ts'
+import { Semaphore } from '../../base/semaphore.ts'
+import { turn } from '../../base/turn.ts'
+import { StoreError, unitOf } from '../../ledger/core.ts'
 import type { Change, LedgerService } from '../../ledger/index.ts'
 import { namesEvent } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
@@ -16,7 +17,7 @@ import {
   ResourceDatabase,
   type StoredResource,
 } from '../resources/database.ts'
-import { type EvaluateCondition, Guard, isExhausted } from '../resources/guard.ts'
+import { Guard, isExhausted } from '../resources/guard.ts'
 import { missing, removed, requireType, submittedFields } from '../resources/instances.ts'
 import {
   type Listing,
@@ -44,8 +45,12 @@ import { type FieldDefault, upgradedResources } from './upgrade.ts'
 
 /** Maximum time to load the scripts of a network, milliseconds. */
 const BOOT_MS = 2_000
-/** Maximum conditions that are sent to the network's thread at a time, each with at most 256 resources. */
-const EVALUATIONS_MAX = 2
+/** Maximum batches of resources that are read and checked by conditions of access rules at a time. */
+const CHECKED_BATCHES_MAX = 1
+/** Maximum requests of one participant that wait for the check of a batch. */
+const WAITING_MAX = 200
+/** Maximum wait of a request for the check of a batch, milliseconds. */
+const WAITING_MS_MAX = 30_000
 
 /** The position of a request's changes, and the resources that the request created or replaced. */
 export interface Made extends WritePosition {
@@ -77,8 +82,8 @@ export class BusinessNetwork {
   #database: ResourceDatabase
   readonly #pipeline: Pipeline
   #definition: NetworkDefinition
-  /** The conditions that the network's thread evaluates, or will evaluate next. */
-  readonly #evaluations: Promise<void>[] = []
+  /** Lets few batches be checked at a time, because each can be a resource of 10 MB. */
+  readonly #checks = new Semaphore(CHECKED_BATCHES_MAX, WAITING_MAX)
 
   /** `isRecorded`: whether the ledger contains the network. If not, the network is recorded with its first change. */
   constructor(deps: NetworkDeps, definition: NetworkDefinition, isRecorded: boolean) {
@@ -109,7 +114,7 @@ export class BusinessNetwork {
 
   /**
    * Returns the resources of `type` that match the filter in `query` and that the caller may read. `signal`, also of
-   * `query` and `queryText`, ends the reading. Errors: FilterError.
+   * `query`, `queryText` and `read`, ends the reading. Errors: FilterError.
    */
   async list(
     type: TypeDeclaration,
@@ -159,8 +164,8 @@ export class BusinessNetwork {
     const target = { type: systemType('Network'), id: name }
     const stored = await this.#database.read(target)
     // Before its first change, the default network is not in the ledger, so its resource is created here.
-    const content = () =>
-      stored === null ? { $class: target.type, networkId: name } : objectIn(stored.text)
+    const created = { $class: target.type, networkId: name }
+    const content = () => stored?.text ?? JSON.stringify(created)
     if (await this.#guard(caller).allows('READ', target, content)) return archive
     throw missing(requireType(model, target.type), name)
   }
@@ -174,9 +179,10 @@ export class BusinessNetwork {
     id: string,
     query: Readonly<Record<string, unknown>>,
     caller: Caller,
+    signal?: AbortSignal,
   ): Promise<StoredResource> {
     const filter = resourceFilter(query, this.#definition.model, type)
-    const guard = this.#guard(caller)
+    const guard = this.#guard(caller, signal)
     const stored = await guard.read({ type: type.qualifiedName, id })
     if (stored === null) throw missing(type, id)
     return { ...stored, text: await presented(stored.text, filter, new Resolver(guard)) }
@@ -225,7 +231,7 @@ export class BusinessNetwork {
       if (model.type(event.type) === null) continue
       const needsRead = strictEvents || namesEvent(rules, event, model)
       const isReceived =
-        (await guard.allows('READ', event, () => event.content)) ||
+        (await guard.allows('READ', event, () => JSON.stringify(event.content))) ||
         (!needsRead && (await maySubmit(event)))
       if (isReceived) received.push(event)
     }
@@ -241,7 +247,7 @@ export class BusinessNetwork {
     try {
       return await guard
         .within({ target, value: resource })
-        .allows('CREATE', target, () => resource)
+        .allows('CREATE', target, () => JSON.stringify(resource))
     } catch (error) {
       if (isExhausted(error)) return false
       throw error
@@ -358,27 +364,42 @@ export class BusinessNetwork {
     return blocks
   }
 
-  #guard(caller: Caller, signal?: AbortSignal): Guard {
-    const evaluate: EvaluateCondition = async (request) => {
-      // Lets the event loop serve other requests between two batches of large resources.
-      await setImmediate()
-      // The network's thread evaluates one condition at a time, so more requests would only use memory.
-      while (this.#evaluations.length >= EVALUATIONS_MAX) await Promise.race(this.#evaluations)
-      const evaluation = this.#pipeline.evaluate(request())
-      const ended = evaluation.then(
-        () => {},
-        () => {},
-      )
-      this.#evaluations.push(ended)
-      void ended.then(() => this.#evaluations.splice(this.#evaluations.indexOf(ended), 1))
-      return evaluation
+  /** Runs `work` when it may check a batch. Errors: NETWORK_BUSY, SEARCH_INTERRUPTED. */
+  async #inTurn<Result>(
+    work: () => Promise<Result>,
+    { participant }: Caller,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(), WAITING_MS_MAX)
+    const ended = signal === undefined ? late.signal : AbortSignal.any([late.signal, signal])
+    const key = `${participant.type}#${participant.id}`
+    const acquired = this.#checks.acquire(ended, key).catch(() => false)
+    const hasPermit = await acquired.finally(() => clearTimeout(timer))
+    if (signal?.aborted === true) {
+      if (hasPermit) this.#checks.release()
+      throw new StoreError('SEARCH_INTERRUPTED', 'the client has disconnected')
     }
+    if (!hasPermit) {
+      const message = 'too many requests wait for the access rules of this network; try again'
+      throw new NetworkError('NETWORK_BUSY', message)
+    }
+    try {
+      // Lets the event loop serve other requests between two batches of large resources.
+      await turn()
+      return await work()
+    } finally {
+      this.#checks.release()
+    }
+  }
+
+  #guard(caller: Caller, signal?: AbortSignal): Guard {
     return new Guard({
       definition: this.#definition,
       caller,
       database: this.#database,
-      evaluate,
-      signal,
+      evaluate: (condition) => this.#pipeline.evaluate(condition),
+      inTurn: (work) => this.#inTurn(work, caller, signal),
     })
   }
 }

@@ -8,6 +8,7 @@ import {
   type Where,
 } from '../../filter/index.ts'
 import {
+  type FoundItem,
   heightOf,
   ITEM_ID_BYTES_MAX,
   type LedgerReader,
@@ -165,35 +166,52 @@ const BATCH_ROWS_MAX = 256
 /** Characters of resources after which a batch ends. */
 const BATCH_CHARACTERS = 1_048_576
 
-/** Divides `rows` into batches for the access rules, so that few large resources are in memory at a time. */
-export async function* batchesOf<Row extends { readonly text: string } | null>(
-  rows: AsyncIterable<Row> | Iterable<Row>,
-): AsyncGenerator<Row[]> {
-  let batch: Row[] = []
+/** Removes the first resources from `rows` and returns them: few if they are large. */
+export function takeBatch(rows: StoredResource[]): StoredResource[] {
   let characters = 0
-  for await (const row of rows) {
-    batch.push(row)
-    characters += row?.text.length ?? 0
-    if (batch.length < BATCH_ROWS_MAX && characters < BATCH_CHARACTERS) continue
-    yield batch
-    batch = []
-    characters = 0
-  }
-  if (batch.length > 0) yield batch
+  const end = rows.findIndex(({ text }) => {
+    characters += text.length
+    return characters >= BATCH_CHARACTERS
+  })
+  return rows.splice(0, Math.min(end === -1 ? rows.length : end + 1, BATCH_ROWS_MAX))
 }
 
-/** Reads each of `targets`; null for a resource that does not exist. */
-export async function* readEach(
+/** Reads the first of `targets` from the index `from` on, few if they are large; null for a missing resource. */
+export async function readBatch(
   reader: Pick<ResourceReader, 'read'>,
   targets: readonly Target[],
-): AsyncGenerator<StoredResource | null> {
-  for (const target of targets) yield await reader.read(target)
+  from: number,
+): Promise<(StoredResource | null)[]> {
+  const batch: (StoredResource | null)[] = []
+  let characters = 0
+  for (const target of targets.slice(from, from + BATCH_ROWS_MAX)) {
+    const stored = await reader.read(target)
+    batch.push(stored)
+    characters += stored?.text.length ?? 0
+    if (characters >= BATCH_CHARACTERS) break
+  }
+  return batch
 }
 
-/** Returns the total number of rows in `pages`. */
-export async function lengthOf(pages: AsyncIterable<readonly unknown[]>): Promise<number> {
+/** Reads all of `targets` like `readBatch`. */
+export async function* readBatches(
+  reader: Pick<ResourceReader, 'read'>,
+  targets: readonly Target[],
+): AsyncGenerator<(StoredResource | null)[]> {
+  for (let from = 0; from < targets.length; ) {
+    const batch = await readBatch(reader, targets, from)
+    from += batch.length
+    yield batch
+  }
+}
+
+/** Returns the total number of rows in `pages`, which it empties, so that it holds none while it waits. */
+export async function lengthOf(pages: AsyncIterable<unknown[]>): Promise<number> {
   let length = 0
-  for await (const page of pages) length += page.length
+  for await (const page of pages) {
+    length += page.length
+    page.length = 0
+  }
   return length
 }
 
@@ -231,12 +249,15 @@ export class ResourceDatabase implements ResourceReader {
     }
     const { from } = idsOf(type)
     const sorted = { ...this.#filter(type, where), limit, offset, order: itemOrder(order) }
-    for await (const page of await this.#ledger.findItems(this.name, sorted, true)) {
-      yield page.map(({ id, text, revision }) => ({
+    // Empties the page, so that its items are not in memory until the next page is read.
+    const resources = (page: FoundItem[]) =>
+      page.splice(0).map(({ id, text, revision }) => ({
         id: idIn(id.slice(from.length)),
         text: resourceTextIn(id, text ?? ''),
         revision,
       }))
+    for await (const page of await this.#ledger.findItems(this.name, sorted, true)) {
+      yield resources(page)
     }
   }
 

@@ -1,5 +1,3 @@
-import type { JsonObject } from '../../base/json.ts'
-import { StoreError } from '../../ledger/core.ts'
 import {
   type AccessContext,
   AccessControl,
@@ -12,24 +10,23 @@ import { NetworkError } from '../errors.ts'
 import type { Operation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
 import {
-  batchesOf,
   lengthOf,
-  objectIn,
   type ResourceReader,
-  readEach,
+  readBatch,
   type Selection,
   type StoredResource,
+  takeBatch,
 } from './database.ts'
 import { type Resource, requireType } from './instances.ts'
 import { type Caller, historianTarget } from './transaction.ts'
 
-/** A condition of an access rule, and the resources for which the condition is evaluated. */
+/** A condition of an access rule, and the JSON of the resources for which the condition is evaluated. */
 export interface ConditionRequest {
   /** See `AccessRule`. */
   readonly condition: string
-  readonly participant: JsonObject
-  readonly transaction: JsonObject | null
-  readonly resources: readonly (JsonObject | null)[]
+  readonly participant: string
+  readonly transaction: string | null
+  readonly resources: readonly (string | null)[]
 }
 
 /**
@@ -37,8 +34,7 @@ export interface ConditionRequest {
  * relationships to resources of `state`. Errors: PROCESSOR_DEADLINE and PROCESSOR_MEMORY, for all resources together.
  */
 export type EvaluateCondition = (
-  /** Called when the condition is evaluated, so that requests whose turn has not come hold no parsed resources. */
-  request: () => ConditionRequest,
+  request: ConditionRequest,
   state: ResourceReader,
 ) => Promise<readonly (boolean | null)[]>
 
@@ -48,8 +44,8 @@ export interface GuardParts {
   /** All resources, including those that the caller may not read. */
   readonly database: ResourceReader
   readonly evaluate: EvaluateCondition
-  /** Aborted when nobody waits for the result any more. Then reads reject with SEARCH_INTERRUPTED. */
-  readonly signal?: AbortSignal | undefined
+  /** Runs the reading of a page and the evaluation of conditions for it, when there is memory for the page. */
+  readonly inTurn?: <Result>(work: () => Promise<Result>) => Promise<Result>
 }
 
 /** Maximum milliseconds that a condition which fails for some resources is evaluated for one batch of resources. */
@@ -68,11 +64,11 @@ export class Guard implements ResourceReader {
   /** All resources, including those that the caller may not read. */
   readonly database: ResourceReader
   readonly #evaluate: EvaluateCondition
-  readonly #signal: AbortSignal | undefined
+  readonly #inTurn: NonNullable<GuardParts['inTurn']>
   readonly #transaction: Resource | null
   readonly #control: AccessControl
   readonly #context: AccessContext
-  #participant: Promise<JsonObject> | null = null
+  #participant: Promise<string> | null = null
 
   /**
    * `transaction` is the transaction in progress, or null.
@@ -85,7 +81,7 @@ export class Guard implements ResourceReader {
     this.caller = caller
     this.database = parts.database
     this.#evaluate = parts.evaluate
-    this.#signal = parts.signal
+    this.#inTurn = parts.inTurn ?? ((work) => work())
     this.#transaction = transaction
     this.#control = new AccessControl(definition.rules)
     const participantType = model.type(caller.participant.type)
@@ -108,24 +104,20 @@ export class Guard implements ResourceReader {
   }
 
   /**
-   * Whether the caller may perform `operation` on `target`. `content` returns the resource before the change; for a
-   * creation, the new resource, or null if conditions must not use it.
+   * Whether the caller may perform `operation` on `target`. `content` returns the JSON of the resource before the
+   * change; for a creation, of the new resource, or null if conditions must not use it.
    */
   async allows(
     operation: Operation,
     target: Target,
-    content: () => JsonObject | null,
+    content: () => string | null,
   ): Promise<boolean> {
     const [allowed] = await this.#decide(operation, [{ ...this.#instance(target), content }])
     return allowed === true
   }
 
   /** Throws unless `allows` returns true. Errors: ACCESS_DENIED. */
-  async require(
-    operation: Operation,
-    target: Target,
-    content: () => JsonObject | null,
-  ): Promise<void> {
+  async require(operation: Operation, target: Target, content: () => string | null): Promise<void> {
     if (!(await this.allows(operation, target, content))) throw this.denied(operation, target)
   }
 
@@ -141,61 +133,81 @@ export class Guard implements ResourceReader {
 
   /** Checks that the caller may create the transaction and its historian record. Errors: ACCESS_DENIED. */
   async requireSubmission(transaction: Resource): Promise<void> {
-    await this.require('CREATE', transaction.target, () => transaction.value)
+    await this.require('CREATE', transaction.target, () => JSON.stringify(transaction.value))
     // The record does not exist yet, so conditions cannot use its content.
     await this.require('CREATE', historianTarget(transaction.target), () => null)
   }
 
   /** Returns a resource, or null if it does not exist or the caller may not read it. Errors: TYPE_NOT_FOUND. */
   async read(target: Target): Promise<StoredResource | null> {
-    const stored = await this.database.read(target)
-    const [readable = null] = await this.#readable([this.#instance(target)], [stored])
-    return readable
+    for await (const [readable = null] of this.readAll([target])) return readable
+    return null
   }
+
+  // A request that waits for its turn holds no resources: a suspended generator keeps its variables, so the functions
+  // that run in a turn return arrays which the caller empties.
 
   /** Like `read`, for several resources, in batches. */
   async *readAll(targets: readonly Target[]): AsyncGenerator<(StoredResource | null)[]> {
     let from = 0
-    for await (const batch of batchesOf(readEach(this.database, targets))) {
+    const next = async () => {
+      const batch = await readBatch(this.database, targets, from)
       const instances = targets.slice(from, from + batch.length)
       from += batch.length
-      yield this.#readable(
+      return this.#readable(
         instances.map((target) => this.#instance(target)),
         batch,
       )
     }
+    const isConditional = targets.some((target) => this.#readsAll(this.#instance(target)) === null)
+    while (from < targets.length) yield isConditional ? this.#inTurn(next) : next()
   }
 
   /** Yields the selected resources that the caller may read. `limit` and `offset` count only these resources. */
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
+    const { type } = selection
     const all = this.#readsAll(selection)
     if (all === true) yield* this.database.select(selection)
     if (all !== null) return
     let skip = selection.offset
     let left = selection.limit ?? Number.POSITIVE_INFINITY
-    for await (const page of this.database.select({ ...selection, limit: null, offset: 0 })) {
-      for await (const part of batchesOf(page)) {
-        this.#requireListener()
-        const instances = part.map(({ id }) => ({ type: selection.type, id }))
-        const found = await this.#readable(instances, part)
-        const readable = found.filter((resource) => resource !== null)
-        const rows = readable.slice(skip, skip + left)
-        skip -= Math.min(skip, readable.length)
-        left -= rows.length
-        if (rows.length > 0) yield rows
-        if (left === 0) return
+    const pages = this.database.select({ ...selection, limit: null, offset: 0 })
+    const reader = pages[Symbol.asyncIterator]()
+    let page: StoredResource[] = []
+    const next = async () => {
+      while (page.length === 0) {
+        const { done, value } = await reader.next()
+        if (done === true) return null
+        page = value
       }
+      const batch = takeBatch(page)
+      const instances = batch.map(({ id }) => ({ type, id }))
+      const found = await this.#readable(instances, batch)
+      const readable = found.filter((resource) => resource !== null)
+      const rows = readable.slice(skip, skip + left)
+      skip -= Math.min(skip, readable.length)
+      left -= rows.length
+      return rows
+    }
+    try {
+      while (left > 0) {
+        const rows = await this.#inTurn(next)
+        if (rows === null) return
+        if (rows.length > 0) yield rows
+      }
+    } finally {
+      await reader.return?.()
     }
   }
 
   async count(selection: Selection): Promise<number> {
     const all = this.#readsAll(selection)
     if (all === true) return this.database.count(selection)
-    return lengthOf(this.select({ ...selection, limit: null, offset: 0 }))
+    return lengthOf(this.select({ ...selection, order: [], limit: null, offset: 0 }))
   }
 
   /** Whether the caller may read all resources of a type; null if the answer depends on the resource. */
-  #readsAll({ type }: Selection): boolean | null {
+  #readsAll({ type }: Pick<Selection, 'type'>): boolean | null {
     return this.#control.allowsAll('READ', type, this.#context)
   }
 
@@ -204,10 +216,10 @@ export class Guard implements ResourceReader {
     instances: readonly Instance[],
     resources: readonly (StoredResource | null)[],
   ): Promise<(StoredResource | null)[]> {
-    const subjects = instances.map((instance, at) => {
-      const text = resources[at]?.text
-      return { ...instance, content: () => (text === undefined ? null : objectIn(text)) }
-    })
+    const subjects = instances.map((instance, at) => ({
+      ...instance,
+      content: () => resources[at]?.text ?? null,
+    }))
     const allowed = await this.#decide('READ', subjects)
     return resources.map((resource, at) => (allowed[at] ? resource : null))
   }
@@ -242,28 +254,20 @@ export class Guard implements ResourceReader {
   async #evaluatePart(condition: string, subjects: readonly Subject[]) {
     this.#participant ??= this.#readParticipant()
     const participant = await this.#participant
-    const request = () => {
-      this.#requireListener()
-      const transaction = this.#transaction?.value ?? null
-      const resources = subjects.map(({ content }) => content())
-      return { condition, participant, transaction, resources }
-    }
-    return this.#evaluate(request, this.database)
+    const value = this.#transaction?.value
+    const transaction = value === undefined ? null : JSON.stringify(value)
+    const resources = subjects.map(({ content }) => content())
+    return this.#evaluate({ condition, participant, transaction, resources }, this.database)
   }
 
-  #requireListener(): void {
-    if (this.#signal?.aborted !== true) return
-    throw new StoreError('SEARCH_INTERRUPTED', 'the client has disconnected')
-  }
-
-  async #readParticipant(): Promise<JsonObject> {
+  async #readParticipant(): Promise<string> {
     const { database, caller } = this
     const stored = await database.read(caller.participant)
-    if (stored !== null) return objectIn(stored.text)
+    if (stored !== null) return stored.text
     // Before its first change, the network has not recorded its administrator, so the resource is created here.
     const { type, id } = caller.participant
     const { identifier } = this.#context.participant.type
-    return { $class: type, [identifier ?? '']: id }
+    return JSON.stringify({ $class: type, [identifier ?? '']: id })
   }
 
   #instance({ type, id }: Target): Instance {

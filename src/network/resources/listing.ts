@@ -1,5 +1,5 @@
-import { setImmediate } from 'node:timers/promises'
 import type { JsonObject } from '../../base/json.ts'
+import { turn } from '../../base/turn.ts'
 import {
   FIELD_TYPES,
   type FieldType,
@@ -207,7 +207,7 @@ const PAGE_CHARACTERS = 65_536
 
 /** Yields the texts of resources for a reply; see `presented`. */
 export async function* presentedPages(
-  pages: AsyncIterable<readonly StoredResource[]>,
+  pages: AsyncIterable<StoredResource[]>,
   filter: Pick<Filter, 'fields' | 'resolve'>,
   guard: Guard,
 ): AsyncGenerator<string[]> {
@@ -215,8 +215,8 @@ export async function* presentedPages(
   let shown: string[] = []
   let characters = 0
   for await (const page of pages) {
-    for (const { text } of page) {
-      const row = await presented(text, filter, resolver)
+    for (let next = page.shift(); next !== undefined; next = page.shift()) {
+      const row = await presented(next.text, filter, resolver)
       shown.push(row)
       characters += row.length
       if (characters < PAGE_CHARACTERS) continue
@@ -224,7 +224,7 @@ export async function* presentedPages(
       shown = []
       characters = 0
       // Lets the event loop serve other requests between two pages.
-      await setImmediate()
+      await turn()
     }
   }
   yield shown

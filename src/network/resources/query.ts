@@ -11,7 +11,7 @@ import {
   parameterValue,
   predicateOf,
 } from '../queries/predicate.ts'
-import { batchesOf, objectIn, type StoredResource } from './database.ts'
+import { objectIn, type StoredResource } from './database.ts'
 import type { Guard } from './guard.ts'
 import { type Listing, presentedPages, resourceFilter } from './listing.ts'
 
@@ -50,31 +50,29 @@ export async function runQuery(
   )
   const kept: QueryResult[] = []
   let characters = 0
-  for await (const stored of selectedResources(guard, query, parameters)) {
+  const keep = (stored: StoredResource) => {
     const resource = where === null && order.length === 0 ? {} : objectIn(stored.text)
-    if (where !== null && !matches(where, resource)) continue
+    if (where !== null && !matches(where, resource)) return
     const { id, text } = stored
     const isKept = characters + text.length <= KEPT_CHARACTERS_MAX
     if (isKept) characters += text.length
     kept.push({ id, keys: sortValuesOf(order, resource), stored: isKept ? stored : null })
   }
+  for await (const page of selectedPages(guard, query, parameters)) page.splice(0).forEach(keep)
   if (order.length > 0) kept.sort((one, other) => compareByOrder(order, one.keys, other.keys))
   const from = offset ?? 0
   const cut = kept.slice(from, limit === null ? undefined : from + limit)
-  const pages = batchesOf(readAgain(guard, query, cut))
-  return { total: kept.length, pages: presentedPages(pages, shown, guard) }
+  return { total: kept.length, pages: presentedPages(readAgain(guard, query, cut), shown, guard) }
 }
 
-/** Yields `results` in their order. Leaves out results that were deleted meanwhile. */
+/** Yields each of `results`, as a page. Leaves out results that were deleted meanwhile. */
 async function* readAgain(
   guard: Guard,
   { type }: NamedQuery,
   results: readonly QueryResult[],
-): AsyncGenerator<StoredResource> {
-  for (const { id, stored } of results) {
-    const found = stored ?? (await guard.read({ type: type.qualifiedName, id }))
-    if (found !== null) yield found
-  }
+): AsyncGenerator<StoredResource[]> {
+  const read = async (id: string) => [(await guard.read({ type: type.qualifiedName, id })) ?? []]
+  for (const { id, stored } of results) yield stored === null ? (await read(id)).flat() : [stored]
 }
 
 /** Converts parameters to strings, as in a URL. null and objects become empty strings. */
@@ -87,14 +85,14 @@ export function parameterTexts(parameters: JsonObject): Record<string, string | 
 }
 
 /**
- * Yields the resources that `query` selects and that the caller may read, in the order of the query. `request` contains
- * the parameters as strings. Errors: PARAMETER_INVALID.
+ * Yields the resources that `query` selects and that the caller may read, in the order of the query, page by page.
+ * `request` contains the parameters as strings. Errors: PARAMETER_INVALID.
  */
-export async function* selectedResources(
+export async function* selectedPages(
   guard: Guard,
   query: NamedQuery,
   request: ParameterTexts,
-): AsyncGenerator<StoredResource> {
+): AsyncGenerator<StoredResource[]> {
   const { type, order } = query
   const { model } = guard.definition
   const given = argumentsOf(query, request, model)
@@ -102,22 +100,23 @@ export async function* selectedResources(
   let skip = countOf(query.skip, given) ?? 0
   let left = countOf(query.limit, given) ?? Number.POSITIVE_INFINITY
   let found = 0
-  for await (const page of guard.select({ type, where, order, limit: null, offset: 0 })) {
-    for (const resource of page) {
-      if (left <= 0) return
-      if (!holds(objectIn(resource.text))) continue
-      found += 1
-      if (found > RESULTS_MAX) {
-        const message = `the query finds more than ${RESULTS_MAX} resources: add a condition`
-        throw new NetworkError('PARAMETER_INVALID', message)
-      }
-      if (skip > 0) {
-        skip -= 1
-        continue
-      }
-      left -= 1
-      yield resource
+  const isSelected = ({ text }: StoredResource) => {
+    if (left <= 0 || (query.where !== null && !holds(objectIn(text)))) return false
+    found += 1
+    if (found > RESULTS_MAX) {
+      const message = `the query finds more than ${RESULTS_MAX} resources: add a condition`
+      throw new NetworkError('PARAMETER_INVALID', message)
     }
+    if (skip > 0) {
+      skip -= 1
+      return false
+    }
+    left -= 1
+    return true
+  }
+  for await (const page of guard.select({ type, where, order, limit: null, offset: 0 })) {
+    yield page.splice(0).filter(isSelected)
+    if (left <= 0) return
   }
 }
 

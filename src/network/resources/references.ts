@@ -118,7 +118,7 @@ export class Resolution {
       const next: JsonObject[] = []
       let at = 0
       for await (const batch of this.#read(targets)) {
-        for (const stored of batch) {
+        for (const stored of batch.splice(0)) {
           const target = targets[at]
           at += 1
           if (target === undefined) continue

@@ -120,7 +120,7 @@ export class Decider {
   /** Decides a request without applying the decision. Errors: NetworkError, StoreError. */
   async outcome({ caller, stamp, change }: Request): Promise<DraftedChange> {
     const { definition, scripts } = this.#parts
-    const evaluate: EvaluateCondition = (request, state) => scripts.evaluate(request(), state)
+    const evaluate: EvaluateCondition = (request, state) => scripts.evaluate(request, state)
     const guard = new Guard({ definition, caller, database: this.#state, evaluate })
     switch (change.kind) {
       case 'create':
@@ -223,7 +223,7 @@ async function current(
   const target: Target = { type: type.qualifiedName, id }
   const stored = await guard.database.read(target)
   if (stored === null) throw missing(type, id)
-  const content = () => objectIn(stored.text)
+  const content = () => stored.text
   const isKnown =
     (await guard.allows('READ', target, content)) ||
     (await updater?.allows('UPDATE', target, content))

@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../../base/json.ts'
 import type { NetworkError } from '../errors.ts'
 import type { Operation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
-import { objectIn, type ResourceChange } from '../resources/database.ts'
+import type { ResourceChange } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
 import { missing, type Resource, requireType, taken } from '../resources/instances.ts'
 import { Overlay } from '../resources/overlay.ts'
@@ -44,7 +44,7 @@ export class Draft {
 
   /** Creates a resource. Errors: ACCESS_DENIED, RESOURCE_EXISTS. */
   async add({ target, value }: Resource): Promise<void> {
-    await this.guard.require('CREATE', target, () => value)
+    await this.guard.require('CREATE', target, () => JSON.stringify(value))
     if ((await this.#overlay.read(target)) !== null) {
       throw taken(requireType(this.guard.definition.model, target.type), target.id)
     }
@@ -84,7 +84,7 @@ export class Draft {
   async #require(operation: Operation, target: Target, reader: Guard | null): Promise<void> {
     const stored = await this.#overlay.read(target)
     if (stored === null) throw this.#missing(target)
-    const before = () => objectIn(stored.text)
+    const before = () => stored.text
     if (await this.guard.allows(operation, target, before)) return
     const isKnown = reader === null || (await reader.allows('READ', target, before))
     throw isKnown ? this.guard.denied(operation, target) : this.#missing(target)

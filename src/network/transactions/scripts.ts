@@ -1,8 +1,8 @@
-import { parseJson } from '../../base/json.ts'
+import { type Json, type JsonObject, parseJson } from '../../base/json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Target } from '../model/model.ts'
-import { batchesOf, type ResourceReader, readEach } from '../resources/database.ts'
+import { objectIn, type ResourceReader, readBatches } from '../resources/database.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import { Resolution } from '../resources/references.ts'
 import { compiledEngine, type EngineModule } from '../runtime/engine.ts'
@@ -20,6 +20,8 @@ import { type GuestScripts, guestScripts } from '../runtime/program.ts'
 const MEMORY_BYTES = 64 * 1024 * 1024
 /** Maximum levels of relationships resolved for one call of a guest. */
 export const LEVELS_MAX = 64
+/** Characters from which on a member of a resource is sent to a condition only if the condition uses it. */
+const LONG_CHARACTERS = 65_536
 /** Factor by which `ScriptSettings.bootMs` is multiplied if the scripts have been loaded before. */
 const BOOT_AGAIN = 10
 
@@ -83,12 +85,22 @@ export class Scripts {
     state: ResourceReader,
   ): Promise<readonly (boolean | null)[]> {
     const { participant, transaction, resources } = condition
-    const roots = [participant, transaction, ...resources].filter((root) => root !== null)
-    const read = (targets: readonly Target[]) => batchesOf(readEach(state, targets))
-    // Starts with level 0, because most conditions only compare identifiers and need no other resource.
+    const texts = [participant, transaction, ...resources]
+    const whole = texts.map((text) => (text === null ? null : objectIn(text)))
+    const short = whole.map((each, at) => withoutLongMembers(each, texts[at] ?? ''))
+    const roots = whole.filter((each) => each !== null)
+    const read = (targets: readonly Target[]) => readBatches(state, targets)
+    // Starts with level 0 and without long members, because most conditions only compare identifiers and need no more.
     for (let levels = 0; ; levels = levels * 2 || 1) {
-      const resolved = await new Resolution(this.#definition.model, read).of(roots, levels)
-      const request = JSON.stringify({ ...condition, resolved })
+      const [given, during, ...subjects] = levels === 0 ? short : whole
+      const request = JSON.stringify({
+        ...{ condition: condition.condition, participant: given, transaction: during },
+        ...{
+          resources: subjects,
+          isShort: levels === 0 && roots.some((each) => !short.includes(each)),
+        },
+        resolved: await new Resolution(this.#definition.model, read).of(roots, levels),
+      })
       const answer = await this.call('conditions', request, NO_HOST, this.#settings.deadlineMs)
       if (isUnresolved(answer) && levels < LEVELS_MAX) continue
       if ('failed' in answer && answer.failed !== 'THROWN') {
@@ -164,7 +176,14 @@ export async function loadScripts(definition: NetworkDefinition): Promise<void> 
   await new Scripts(definition, settings).load()
 }
 
-/** Whether a guest needed a resource that was not sent to it. */
+/** Returns `resource` without its long members; `text` is its JSON. */
+function withoutLongMembers(resource: JsonObject | null, text: string): JsonObject | null {
+  if (resource === null || text.length < LONG_CHARACTERS) return resource
+  const isShort = (member: Json) => JSON.stringify(member).length < LONG_CHARACTERS
+  return Object.fromEntries(Object.entries(resource).filter(([, member]) => isShort(member)))
+}
+
+/** Whether a guest needed a resource, or a long member of one, that was not sent to it. */
 export function isUnresolved(answer: GuestAnswer): boolean {
   return 'value' in answer && answer.value === 'unresolved'
 }

@@ -8,7 +8,7 @@ import { allOf, objectIn, type StoredResource } from '../resources/database.ts'
 import { type Guard, isExhausted } from '../resources/guard.ts'
 import { collectionOf, type Resource, requireType, resourceOf } from '../resources/instances.ts'
 import { presented, Resolver } from '../resources/listing.ts'
-import { parameterTexts, selectedResources } from '../resources/query.ts'
+import { parameterTexts, selectedPages } from '../resources/query.ts'
 import { Resolution } from '../resources/references.ts'
 import type { GuestHost } from '../runtime/guest.ts'
 import type { Draft } from './draft.ts'
@@ -134,20 +134,21 @@ export class TransactionSession implements GuestHost {
       const stored = await this.#guard.read(targetIn(request))
       return stored === null ? [] : [stored.text]
     }
-    const rows = request.ask === 'query' ? this.#query(request) : this.#list(request)
+    const pages = request.ask === 'query' ? this.#query(request) : this.#list(request)
     const found: string[] = []
     let length = 0
-    for await (const { text } of rows) {
-      found.push(text)
-      length += text.length
-      if (length > ANSWER_LENGTH_MAX) throw answerTooLarge()
+    for await (const page of pages) {
+      for (const { text } of page) {
+        found.push(text)
+        length += text.length
+        if (length > ANSWER_LENGTH_MAX) throw answerTooLarge()
+      }
     }
     return found
   }
 
-  async *#list(request: JsonObject): AsyncGenerator<StoredResource> {
-    const type = requireType(this.#model, requireString(request.type))
-    for await (const page of this.#guard.select(allOf(type))) yield* page
+  #list({ type }: JsonObject): AsyncGenerator<StoredResource[]> {
+    return this.#guard.select(allOf(requireType(this.#model, requireString(type))))
   }
 
   /**
@@ -171,7 +172,7 @@ export class TransactionSession implements GuestHost {
     return `{"value":${value},"resolved":${JSON.stringify(resolved)}}`
   }
 
-  #query({ name, text: statement, parameters }: JsonObject): AsyncGenerator<StoredResource> {
+  #query({ name, text: statement, parameters }: JsonObject): AsyncGenerator<StoredResource[]> {
     const query =
       typeof statement === 'string'
         ? parseStatement(statement, this.#model)
@@ -181,7 +182,7 @@ export class TransactionSession implements GuestHost {
       throw new NetworkError('QUERY_NOT_FOUND', message)
     }
     const given = isJsonObject(parameters) ? parameterTexts(parameters) : {}
-    return selectedResources(this.#guard, query, given)
+    return selectedPages(this.#guard, query, given)
   }
 
   /** Applies `apply` to the elements of `list`. `length` is the length of the request. Errors: TRANSACTION_FAILED. */

@@ -249,7 +249,8 @@ async function processTransaction(call) {
 }
 
 /** Evaluates the condition for each of `resources`: true, false, or null if it throws. Throws without memory. */
-function evaluated({ condition, participant, transaction, resources, resolved }) {
+function evaluated({ condition, participant, transaction, resources, resolved, isShort }) {
+  CALL.isShort = isShort
   take(resolved)
   const test = new Function(`return ${condition}`)()
   return resources.map((resource) => {

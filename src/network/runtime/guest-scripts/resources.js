@@ -4,8 +4,8 @@
 //
 // Within one call, each resource (type and id) has one object, whether the resource was read, queried, referenced by a
 // relationship or newly created. The network sends each resource with the resources to which it refers, up to a number
-// of levels. If a script needs a resource that was not sent, the call ends with `unresolved`, and the network repeats
-// the call with more levels.
+// of levels. If a script needs a resource or a member that was not sent, the call ends with `unresolved`, and the network
+// repeats the call with more levels and all members.
 
 /* global MODEL, host, log, InternalError */
 
@@ -21,8 +21,8 @@ async function ask(kind, fields) {
   return value
 }
 
-/** The current call. `unresolved`: whether the call needed a resource that was not sent. */
-const CALL = { unresolved: false }
+/** The current call. `unresolved`: whether it needed what was not sent. `isShort`: whether long members were left out. */
+const CALL = { unresolved: false, isShort: false }
 /** Contents of sent and written resources by type and id; null for a resource that does not exist. */
 const CONTENTS = new Map()
 
@@ -182,13 +182,19 @@ function memberValue({ primitive, relationship, type }, json) {
 function resourceAt(type, id) {
   const key = `${type}#${id}`
   if (!IDENTITIES.has(key)) {
-    const values = instanceOf(type, id, false)
-    STATE.get(values).isReference = true
-    const resource = new Proxy(values, LAZY)
-    STATE.set(resource, STATE.get(values))
+    const resource = lazy(type, id)
+    STATE.get(resource).isReference = true
     IDENTITIES.set(key, resource)
   }
   return IDENTITIES.get(key)
+}
+
+/** Returns a new object whose content is loaded when a script first uses a member that the object lacks. */
+function lazy(type, id) {
+  const values = instanceOf(type, id, false)
+  const resource = new Proxy(values, LAZY)
+  STATE.set(resource, STATE.get(values))
+  return resource
 }
 
 /** Returns the object of a resource that was read: the existing object, or a new object with this content. */
@@ -197,11 +203,13 @@ function resourceWith(json) {
   const key = `${json.$class}#${id}`
   let resource = IDENTITIES.get(key)
   if (resource === undefined) {
-    resource = instanceOf(json.$class, id, false)
+    resource = CALL.isShort ? lazy(json.$class, id) : instanceOf(json.$class, id, false)
     // Registered before the content is loaded, because the content may refer to this resource.
     IDENTITIES.set(key, resource)
   }
-  load(STATE.get(resource), json)
+  const state = STATE.get(resource)
+  if (CALL.isShort) fill(state.values, MODEL[state.type], json)
+  else load(state, json)
   return resource
 }
 
@@ -239,7 +247,7 @@ function missing(name, id) {
 
 /**
  * The proxy traps of a resource whose content is not loaded yet. The traps load the content when a script uses a
- * declared property, unless the script reads the identifier. Reading any other property, such as `then` in an
+ * declared property, unless the script reads the identifier or a member that was sent. Reading any other property, such as `then` in an
  * `await`, does not load the content, as in Composer's InvalidRelationship.
  */
 const LAZY = {}
@@ -247,9 +255,8 @@ for (const trap of ['get', 'has', 'getOwnPropertyDescriptor', 'ownKeys', 'set', 
   const isWrite = trap === 'set' || trap === 'deleteProperty'
   LAZY[trap] = (target, key, ...others) => {
     const state = STATE.get(target)
-    const { identifier, properties } = MODEL[state.type]
-    const isDeclared = trap === 'ownKeys' || Object.hasOwn(properties, key)
-    if (isDeclared && (isWrite || key !== identifier)) requireContent(state)
+    const isDeclared = trap === 'ownKeys' || Object.hasOwn(MODEL[state.type].properties, key)
+    if (isDeclared && (isWrite || !Object.hasOwn(target, key))) requireContent(state)
     return Reflect[trap](target, key, ...others)
   }
 }
