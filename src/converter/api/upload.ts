@@ -2,9 +2,8 @@ import { isUtf8 } from 'node:buffer'
 import { ConverterError } from '../errors.ts'
 import { OPTION_NAMES } from '../options.ts'
 
-// Parses multipart forms without @fastify/multipart, because version 10.1.9 has defects: it ends a file at a line that
-// only starts like the boundary, ignores `filename*`, garbles Latin-1 names, rejects JSON fields and fields named
-// `__proto__`, and stores a body in many small buffers. Here the body is one bounded buffer (`readBody`).
+// Parses multipart forms without busboy 1.6.0 and @fastify/busboy 3.2.6: both end a file at a line that only starts like
+// the boundary, garble Latin-1 names and keep `%22` in names. Here the body is one bounded buffer (`readBody`).
 
 /** Maximum size of a file: 10 MiB. Source: specification, “Limits”. */
 export const FILE_BYTES_MAX: number = 10 * 1024 * 1024
