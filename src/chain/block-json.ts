@@ -42,9 +42,11 @@ function hexListJson(hashes: Uint8Array, zeros: string): string {
 const ENTRY_PROOF_BYTES_MAX = 160
 /** Maximum bytes of the members that a block has once: ids, root, nonce and height. */
 const BLOCK_FRAME_BYTES_MAX = 1_024
+/** Maximum bytes of the output of `provenBlockJson` without its entries. */
+export const BLOCK_END_LENGTH_MAX: number =
+  ENTRIES_MAX * ENTRY_PROOF_BYTES_MAX + BLOCK_FRAME_BYTES_MAX
 /** Maximum bytes of the output of `provenBlockJson`. */
-export const PROVEN_BLOCK_BYTES_MAX: number =
-  ENTRIES_BYTES_MAX + ENTRIES_MAX * ENTRY_PROOF_BYTES_MAX + BLOCK_FRAME_BYTES_MAX
+export const PROVEN_BLOCK_BYTES_MAX: number = ENTRIES_BYTES_MAX + BLOCK_END_LENGTH_MAX
 
 /** A block that was decoded from JSON. Its entries are still JSON values. */
 export interface BlockParts extends Omit<Block, 'serverId' | 'entries'> {
@@ -82,13 +84,9 @@ function isIntegerList(value: Json | undefined): value is number[] {
 function decodeHashes(proof: JsonObject, name: string, zeros: null | string): Uint8Array | string {
   const list = proof[name]
   if (!Array.isArray(list)) return `proof.${name} is not a list`
-  const bytes = new Uint8Array(list.length * HASH_BYTES)
-  for (const [index, hex] of list.entries()) {
-    if (hex === zeros) continue
-    if (typeof hex !== 'string' || !HASH_HEX.test(hex)) {
-      return `proof.${name}[${index}] is not 64 lowercase hex digits`
-    }
-    bytes.set(fromHex(hex), index * HASH_BYTES)
-  }
-  return bytes
+  const hashes = list.map((hex) => (hex === zeros ? ZEROS : hex))
+  const wrong = hashes.findIndex((hex) => typeof hex !== 'string' || !HASH_HEX.test(hex))
+  return wrong === -1
+    ? new Uint8Array(fromHex(hashes.join('')))
+    : `proof.${name}[${wrong}] is not 64 lowercase hex digits`
 }

@@ -119,7 +119,7 @@ it('returns null for a block text in which one byte was changed, unless parsing 
 
 it.each([
   ['hashes of another length', (text: string) => text.replace(/"blinds":\["(..)/, '"blinds":["')],
-  ['an upper-case hash', (text: string) => text.replace(/"root":"(..)/, '"root":"AB')],
+  ['an upper-case hash', (text: string) => text.replace(/"blinds":\["(..)/, '"blinds":["AB')],
   ['an extra member', (text: string) => text.replace('"nonce":0', '"nonce":0,"x":1')],
   ['a space', (text: string) => text.replace('"nonce":0', '"nonce": 0')],
   [

@@ -1,8 +1,12 @@
 import { parseJson } from '../base/json.ts'
-import { FOREIGN_DEPTH_MAX } from '../base/strict-json.ts'
-import type { BlockParts } from './block-json.ts'
+import { FOREIGN_DEPTH_MAX, parseForeignJsonOrNull } from '../base/strict-json.ts'
+import {
+  BLOCK_END_LENGTH_MAX,
+  type BlockParts,
+  parseBlockParts,
+  provenBlockJson,
+} from './block-json.ts'
 import { ENTRIES_MAX } from './entry.ts'
-import { HASH_BYTES } from './hashes.ts'
 
 // Cuts the text of blocks into the texts of their entries, if it is exactly what `provenBlockJson` and `entryText` write.
 // Items are checked, but never parsed: a parsed text takes up to 25 times its size, so the page of a hostile node could
@@ -44,25 +48,74 @@ export function rawBlocks(
   start: number,
   { serverId, blocksMax }: { readonly serverId: number; readonly blocksMax: number },
 ): { readonly blocks: readonly RawBlock[]; readonly end: number } | null {
-  const scanner = new Scanner(text, start, serverId)
-  const blocks = orNull(() => scanner.blocks(blocksMax))
-  return blocks && { blocks, end: scanner.at }
+  const blocks: RawBlock[] = []
+  let at = start
+  if (text[at] !== '[') return null
+  do {
+    const next = blocks.length < blocksMax ? blockAt(text, at + 1, serverId) : null
+    if (next === null) return null
+    blocks.push(next.block)
+    at = next.end
+  } while (text[at] === ',')
+  return text[at] === ']' ? { blocks, end: at + 1 } : null
 }
 
 /** Returns the block of node `serverId` if `text` is exactly one block, otherwise null. */
 export function rawBlock(text: string, serverId: number): RawBlock | null {
-  const scanner = new Scanner(text, 0, serverId)
-  const block = orNull(() => scanner.block())
-  return scanner.at === text.length ? block : null
+  const found = blockAt(text, 0, serverId)
+  return found?.end === text.length ? found.block : null
 }
 
-function orNull<Value>(read: () => Value): Value | null {
-  try {
-    return read()
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
+const BLOCK_START = /\{"prev_id":(?:null|"[0-9a-f]{128}"),"body":\[/y
+const BLOCK_END = ']}}'
+
+/** Returns the block at `start` and its end, or null. Only the text of the block without its entries is parsed. */
+function blockAt(
+  text: string,
+  start: number,
+  serverId: number,
+): { readonly block: RawBlock; readonly end: number } | null {
+  BLOCK_START.lastIndex = start
+  if (!BLOCK_START.test(text)) return null
+  const bodyStart = BLOCK_START.lastIndex
+  const body: (string | RawEntry)[] = []
+  let at = bodyStart - 1
+  do {
+    const entry = body.length < ENTRIES_MAX ? entryAt(text, at + 1, serverId) : null
+    if (entry === null) return null
+    body.push(entry)
+    at += 1 + (typeof entry === 'string' ? entry : entry.text).length
+  } while (text[at] === ',')
+  const end = text.indexOf(BLOCK_END, at) + BLOCK_END.length
+  if (end < at || end - at > BLOCK_END_LENGTH_MAX) return null
+  const frame = text.slice(start, bodyStart) + text.slice(at, end)
+  const parts = parseBlockParts(parseForeignJsonOrNull(frame))
+  if (typeof parts === 'string') return null
+  const isExact = provenBlockJson({ ...parts, serverId, entries: [] }) === frame
+  return isExact ? { block: { ...parts, body }, end } : null
+}
+
+/** Returns the entry at `start`: an object that is neither parsed nor checked unless it is a `RawEntry`. */
+function entryAt(text: string, start: number, serverId: number): string | RawEntry | null {
+  const raw = rawEntryAt(text, start, serverId)
+  if (raw !== null) return raw
+  const end = skippedObject(text, start)
+  return end === NONE ? null : text.slice(start, end)
+}
+
+/** Returns the end of the object at `start`, which may be invalid JSON, or NONE. */
+function skippedObject(text: string, start: number): number {
+  let depth = 0
+  let isString = false
+  for (let at = start; at < text.length; at += 1) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) isString = !isString
+    else if (isString) at += code === BACKSLASH ? 1 : 0
+    else if (code === OPEN_OBJECT || code === OPEN_ARRAY) depth += 1
+    else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) depth -= 1
+    if (depth <= 0 && !isString) return at + 1
   }
+  return NONE
 }
 
 /**
@@ -70,202 +123,39 @@ function orNull<Value>(read: () => Value): Value | null {
  * form (RFC 8785); otherwise null. `text` was decoded from UTF-8.
  */
 export function rawEntry(text: string, serverId: number): RawEntry | null {
-  const entry = rawEntryAt(text, 0, { end: `${serverId}}`, isPlain: !UNUSUAL.test(text) })
+  const entry = rawEntryAt(text, 0, serverId)
   return entry?.text.length === text.length ? entry : null
 }
 
-/** Matches escapes, and control characters, which JSON does not allow. */
-const UNUSUAL = /[\\\u0000-\u001f]/
 /** The escapes of RFC 8785 section 3.2.2.2. */
 const ESCAPE = /\\(?:["\\bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))/y
 const DB = '{"db":'
 const ITEM = ',"item":'
-const METHOD = ',"method":"'
-const SERVER_ID = '","serverid":'
 const METHODS = ['create_item', 'update_item'] as const
 
-/**
- * Returns the entry at `start`, or null. The entry must end with `end`: the server id and a brace. If `isPlain`, the
- * caller checks that the entry has no unusual characters.
- */
-function rawEntryAt(
-  text: string,
-  start: number,
-  { end, isPlain }: { readonly end: string; readonly isPlain: boolean },
-): RawEntry | null {
-  if (!text.startsWith(`${DB}"`, start)) return null
+/** Returns the entry at `start`, or null. */
+function rawEntryAt(text: string, start: number, serverId: number): RawEntry | null {
   const dbStart = start + DB.length
-  const dbEnd = stringEnd(text, dbStart, isPlain)
+  if (!text.startsWith(DB, start) || text.charCodeAt(dbStart) !== QUOTE) return null
+  const dbEnd = stringEnd(text, dbStart)
   if (dbEnd === NONE || !text.startsWith(ITEM, dbEnd)) return null
   const itemStart = dbEnd + ITEM.length
-  const item: FoundId = { id: null, isPlain }
+  const item: FoundId = { id: null }
   const itemEnd =
     text.charCodeAt(itemStart) === OPEN_OBJECT
       ? objectEnd(text, itemStart, FOREIGN_DEPTH_MAX, item)
       : NONE
-  if (itemEnd === NONE || item.id === null || !text.startsWith(METHOD, itemEnd)) return null
-  const method = METHODS.find((one) => text.startsWith(one, itemEnd + METHOD.length))
-  if (method === undefined) return null
-  const methodEnd = itemEnd + METHOD.length + method.length
-  const idStart = methodEnd + SERVER_ID.length
-  if (!text.startsWith(SERVER_ID, methodEnd) || !text.startsWith(end, idStart)) return null
-  return new RawEntry(text.slice(start, idStart + end.length), method, {
-    db: unescaped(text.slice(dbStart, dbEnd), isPlain),
-    id: item.id,
-    itemText: text.slice(itemStart, itemEnd),
-  })
-}
-
-const QUOTED_HASH_LENGTH = HASH_BYTES * 2 + 2
-const ZEROS = `"${'0'.repeat(HASH_BYTES * 2)}"`
-const INTEGERS = /^(?:0|[1-9]\d{0,15})(?:,(?:0|[1-9]\d{0,15}))*$/
-/** Maximum characters of an integer and a comma. */
-const INTEGER_LENGTH_MAX = 17
-
-/** Scans a text. Errors: SyntaxError if the text has another format. */
-class Scanner {
-  at: number
-  readonly #text: string
-  readonly #entryEnd: string
-  readonly #unusual = new RegExp(UNUSUAL, 'g')
-  /** Index of the next unusual character at or after the current entry. */
-  #unusualAt = -1
-
-  constructor(text: string, start: number, serverId: number) {
-    this.#text = text
-    this.at = start
-    this.#entryEnd = `${serverId}}`
-  }
-
-  blocks(max: number): RawBlock[] {
-    return this.#list('[', ']', max, () => this.block())
-  }
-
-  /** Reads a list with at least one element. */
-  #list<Element>(open: string, close: string, max: number, read: () => Element): Element[] {
-    const list: Element[] = []
-    this.#expect(open)
-    do {
-      if (list.length === max) throw new SyntaxError(`the list has more than ${max} elements`)
-      list.push(read())
-    } while (this.#skips(','))
-    this.#expect(close)
-    return list
-  }
-
-  #entry(): string | RawEntry {
-    const start = this.at
-    const end = this.#entryEnd
-    let entry = rawEntryAt(this.#text, start, { end, isPlain: true })
-    if (entry === null || this.#nextUnusual(start) < start + entry.text.length) {
-      entry = rawEntryAt(this.#text, start, { end, isPlain: false })
-    }
-    if (entry === null) this.#skipObject()
-    else this.at += entry.text.length
-    return entry ?? this.#text.slice(start, this.at)
-  }
-
-  block(): RawBlock {
-    this.#expect('{"prev_id":')
-    const prevId = this.#skips('null') ? null : this.#hex(128)
-    const body = this.#list(',"body":[', ']', ENTRIES_MAX, () => this.#entry())
-    this.#expect(',"timestamps":[')
-    const timestamps = this.#integers(']', body.length)
-    this.#expect('],"nonce":')
-    const [nonce = 0] = this.#integers(',', 1)
-    this.#expect(',"id":')
-    const id = this.#hex(128)
-    this.#expect(',"proof":{"height":')
-    const [height = 0] = this.#integers(',', 1)
-    this.#expect(',"root":')
-    const root = this.#hex(64)
-    this.#expect(',"blinds":[')
-    const blinds = this.#hashes('null', body.length)
-    this.#expect('],"commitments":[')
-    const commitments = this.#hashes(ZEROS, body.length)
-    this.#expect(']}}')
-    return { prevId, body, timestamps, nonce, id, height, root, blinds, commitments }
-  }
-
-  #nextUnusual(start: number): number {
-    if (this.#unusualAt < start) {
-      this.#unusual.lastIndex = start
-      this.#unusualAt = this.#unusual.exec(this.#text)?.index ?? Number.POSITIVE_INFINITY
-    }
-    return this.#unusualAt
-  }
-
-  /** Skips an object, which may be invalid JSON. */
-  #skipObject(): void {
-    let depth = 0
-    let isString = false
-    for (; ; this.at += 1) {
-      const code = this.#text.charCodeAt(this.at)
-      if (Number.isNaN(code)) throw new SyntaxError('an object does not end')
-      if (code === QUOTE) isString = !isString
-      else if (isString) this.at += code === BACKSLASH ? 1 : 0
-      else if (code === OPEN_OBJECT || code === OPEN_ARRAY) depth += 1
-      else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) depth -= 1
-      if (depth <= 0 && !isString) break
-    }
-    this.at += 1
-  }
-
-  #integers(end: string, countMax: number): number[] {
-    const list = this.#upTo(end, countMax * INTEGER_LENGTH_MAX)
-    if (!INTEGERS.test(list)) throw new SyntaxError('these are not integers')
-    let [last, number] = ['', 0]
-    // Many consecutive timestamps are equal, so equal digits are converted only once.
-    return list.split(',').map((digits) => {
-      if (digits !== last) [last, number] = [digits, Number(digits)]
-      return number
+  if (itemEnd === NONE || item.id === null) return null
+  for (const method of METHODS) {
+    const rest = `,"method":"${method}","serverid":${serverId}}`
+    if (!text.startsWith(rest, itemEnd)) continue
+    return new RawEntry(text.slice(start, itemEnd + rest.length), method, {
+      db: unescaped(text.slice(dbStart, dbEnd)),
+      id: item.id,
+      itemText: text.slice(itemStart, itemEnd),
     })
   }
-
-  /** Reads a quoted hexadecimal text. Returns a copy, because a substring would keep the whole text in memory. */
-  #hex(digits: number): string {
-    this.#expect('"')
-    const written = this.#upTo('"', digits)
-    const hex = Buffer.from(written, 'hex').toString('hex')
-    if (written.length !== digits || hex !== written) throw new SyntaxError('this is not hex')
-    this.at += 1
-    return hex
-  }
-
-  /** Decodes a list of hashes. The JSON value `zeros` stands for 32 zero bytes. */
-  #hashes(zeros: string, countMax: number): Uint8Array {
-    const written = this.#upTo(']', countMax * (QUOTED_HASH_LENGTH + 1))
-    const list = written.includes(zeros) ? written.replaceAll(zeros, ZEROS) : written
-    for (let at = 0; at < list.length; at += QUOTED_HASH_LENGTH + 1) {
-      if (list[at] !== '"' || list[at + QUOTED_HASH_LENGTH - 1] !== '"') {
-        throw new SyntaxError('these are not hashes')
-      }
-    }
-    const hex = list.slice(1, -1).replaceAll('","', '')
-    const hashes = Buffer.from(hex, 'hex')
-    if (hashes.length % HASH_BYTES !== 0 || hashes.toString('hex') !== hex) {
-      throw new SyntaxError('these are not hashes')
-    }
-    return new Uint8Array(hashes.buffer, hashes.byteOffset, hashes.length)
-  }
-
-  #upTo(end: string, lengthMax: number): string {
-    const at = this.#text.indexOf(end, this.at)
-    if (at === -1 || at - this.at > lengthMax) throw new SyntaxError(`${end} is missing`)
-    const start = this.at
-    this.at = at
-    return this.#text.slice(start, at)
-  }
-
-  #skips(expected: string): boolean {
-    if (!this.#text.startsWith(expected, this.at)) return false
-    this.at += expected.length
-    return true
-  }
-
-  #expect(expected: string): void {
-    if (!this.#skips(expected)) throw new SyntaxError(`${expected} is missing`)
-  }
+  return null
 }
 
 // Code units of JSON (RFC 8259 section 2), because comparing numbers creates no strings.
@@ -288,11 +178,11 @@ const EXACT_DIGITS_MAX = 15
 const NONE = -1
 
 /** Returns the end of the canonical value (RFC 8785 section 3.2) at `start`, or NONE. */
-function valueEnd(text: string, start: number, depth: number, isPlain: boolean): number {
+function valueEnd(text: string, start: number, depth: number): number {
   const first = text.charCodeAt(start)
-  if (first === QUOTE) return stringEnd(text, start, isPlain)
-  if (first === OPEN_OBJECT) return objectEnd(text, start, depth - 1, { id: null, isPlain })
-  if (first === OPEN_ARRAY) return arrayEnd(text, start, depth - 1, isPlain)
+  if (first === QUOTE) return stringEnd(text, start)
+  if (first === OPEN_OBJECT) return objectEnd(text, start, depth - 1, { id: null })
+  if (first === OPEN_ARRAY) return arrayEnd(text, start, depth - 1)
   if (first === MINUS || (first >= ZERO && first <= NINE)) return numberEnd(text, start)
   for (const literal of ['true', 'false', 'null']) {
     if (text.startsWith(literal, start)) return start + literal.length
@@ -300,9 +190,8 @@ function valueEnd(text: string, start: number, depth: number, isPlain: boolean):
   return NONE
 }
 
-/** Returns the end of the canonical string at `start`, or NONE. If `isPlain`, does not look for unusual characters. */
-function stringEnd(text: string, start: number, isPlain: boolean): number {
-  if (isPlain) return text.indexOf('"', start + 1) + 1 || NONE
+/** Returns the end of the canonical string at `start`, or NONE. */
+function stringEnd(text: string, start: number): number {
   for (let at = start + 1; ; at += 1) {
     const code = text.charCodeAt(at)
     if (code === QUOTE) return at + 1
@@ -315,34 +204,32 @@ function stringEnd(text: string, start: number, isPlain: boolean): number {
 }
 
 /** Returns the value of a canonical string with its quotes. */
-function unescaped(quoted: string, isPlain: boolean): string {
-  return isPlain || !quoted.includes('\\') ? quoted.slice(1, -1) : parseJson(quoted)
+function unescaped(quoted: string): string {
+  return !quoted.includes('\\') ? quoted.slice(1, -1) : parseJson(quoted)
 }
 
 interface FoundId {
   id: string | null
-  readonly isPlain: boolean
 }
 
 /** Returns the end of the canonical object at `start`, or NONE. Sets `item.id` if the member `id` is a string. */
 function objectEnd(text: string, start: number, depth: number, item: FoundId): number {
-  const { isPlain } = item
   if (depth < 0) return NONE
   if (text.charCodeAt(start + 1) === CLOSE_OBJECT) return start + 2
   let previous: string | null = null
   for (let at = start + 1; ; at += 1) {
     if (text.charCodeAt(at) !== QUOTE) return NONE
-    const nameEnd = stringEnd(text, at, isPlain)
+    const nameEnd = stringEnd(text, at)
     if (nameEnd === NONE || text.charCodeAt(nameEnd) !== COLON) return NONE
-    const name = unescaped(text.slice(at, nameEnd), isPlain)
+    const name = unescaped(text.slice(at, nameEnd))
     // Canonical names are in the order of UTF-16 code units, without duplicates.
     if (previous !== null && name <= previous) return NONE
     previous = name
     const valueStart = nameEnd + 1
-    at = valueEnd(text, valueStart, depth, isPlain)
+    at = valueEnd(text, valueStart, depth)
     if (at === NONE) return NONE
     if (name === 'id' && text.charCodeAt(valueStart) === QUOTE) {
-      item.id = unescaped(text.slice(valueStart, at), isPlain)
+      item.id = unescaped(text.slice(valueStart, at))
     }
     const next = text.charCodeAt(at)
     if (next === CLOSE_OBJECT) return at + 1
@@ -350,11 +237,11 @@ function objectEnd(text: string, start: number, depth: number, item: FoundId): n
   }
 }
 
-function arrayEnd(text: string, start: number, depth: number, isPlain: boolean): number {
+function arrayEnd(text: string, start: number, depth: number): number {
   if (depth < 0) return NONE
   if (text.charCodeAt(start + 1) === CLOSE_ARRAY) return start + 2
   for (let at = start + 1; ; at += 1) {
-    at = valueEnd(text, at, depth, isPlain)
+    at = valueEnd(text, at, depth)
     if (at === NONE) return NONE
     const next = text.charCodeAt(at)
     if (next === CLOSE_ARRAY) return at + 1

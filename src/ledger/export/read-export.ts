@@ -1,12 +1,7 @@
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
-import {
-  ChainVerifier,
-  PROVEN_BLOCK_BYTES_MAX,
-  provenBlockJson,
-  rawBlock,
-} from '../../chain/index.ts'
+import { ChainVerifier, PROVEN_BLOCK_BYTES_MAX, rawBlock } from '../../chain/index.ts'
 import { ErasureCheck } from '../../storage/index.ts'
 import { type DecodedBlock, decodeNextBlock } from '../write/decoded-block.ts'
 import {
@@ -193,9 +188,6 @@ class LineVerifier {
     if ('what' in decoded) throw this.#damaged(decoded.what, decoded.index)
     const fault = this.#erasures.block(decoded.block, decoded.effects)
     if (fault !== null) throw this.#damaged(fault.what, fault.index)
-    if (provenBlockJson(decoded.block) !== line) {
-      throw this.#damaged('the line is not in canonical form')
-    }
     this.entries += decoded.block.entries.length
     return { ...decoded, line: number }
   }
