@@ -9,7 +9,7 @@ import { NODE_FLAGS } from '../scripts/node-flags.mjs'
 import {
   nodeVerifySignature,
   type ProvenEntry,
-  verifierKeyOf,
+  parseVerifierKey,
   verifyProofFile,
 } from '../src/chain/index.ts'
 import { median, printTable } from './support/load.ts'
@@ -57,7 +57,7 @@ async function loaded(items: number): Promise<{ folder: string; server: Server; 
 async function proofs(server: Server, ids: readonly string[], items: number): Promise<void> {
   const { serverid } = JSON.parse(await textAt(`${server.url}/api/serverid`))
   const vkey = await textAt(`${server.url}/api/ledgers/${serverid}/vkey`)
-  const key = verifierKeyOf(vkey.trim())
+  const key = parseVerifierKey(vkey.trim())
   const start = performance.now()
   // Each proof needs a signed head that covers its block, so this loop makes the node sign a head for all blocks.
   for (const id of ids) await textAt(`${server.url}/api/bench/${id}/proof`)

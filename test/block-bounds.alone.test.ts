@@ -14,8 +14,8 @@ import {
 import type { Outbound } from '../src/http/outbound.ts'
 import { exportLines } from '../src/ledger/export/export.ts'
 import { importExport } from '../src/ledger/export/import.ts'
-import { type NodeKey, nodeKeyIn } from '../src/ledger/log/node-key.ts'
-import { logKeyOf, signHead } from '../src/ledger/log/signed-head.ts'
+import { type NodeKey, openNodeKey } from '../src/ledger/log/node-key.ts'
+import { signHead, toLogKey } from '../src/ledger/log/signed-head.ts'
 import { PeerClient } from '../src/ledger/peers/peer-client.ts'
 import { nextPush, PUSH_BYTES_MAX } from '../src/ledger/peers/push.ts'
 import { systemPlatform, type Thread, type ThreadPort } from '../src/ledger/platform.ts'
@@ -96,7 +96,7 @@ const mix = fc.array(fc.record({ unit, isOfNetwork: fc.boolean() }), {
 
 async function openChain() {
   const folder = temporaryFolder()
-  const key = nodeKeyIn(folder, true)
+  const key = openNodeKey(folder, true)
   const start = { location: folder, serverId: key.serverId, durable: false }
   const writer = await LedgerWriter.start(start, { now: () => 1 }, { startThread })
   const ids = Array.from({ length: LARGE_ITEMS }, (_, n) => `large-${n}`)
@@ -139,7 +139,7 @@ async function checkBlock(store: StoreReader, key: NodeKey, height: number): Pro
   const page = `{"status":true,"ledgers":[${text}],"limit":1,"offset":${height}}`
   expect(await readAsPeer(store, height, page)).toBe(text)
   const read = (nodes: Parameters<StoreReader['treeNodes']>[1]) => store.treeNodes(serverId, nodes)
-  const note = signHead(logKeyOf(key), await frontierAt(height + 1, read))
+  const note = signHead(toLogKey(key), await frontierAt(height + 1, read))
   const { body, end } = await nextPush(store, note, { size: height, seen: height })
   expect(end).toBe(height + 1)
   expect(body.length).toBeLessThanOrEqual(PUSH_BYTES_MAX)

@@ -9,12 +9,12 @@ import type { Json } from '../base/json.ts'
 import {
   type Block,
   type BlockFault,
-  erasedIn,
+  findErased,
   type Head,
-  headerOf,
   headerText,
-  headOf,
   sealBlock,
+  toHead,
+  toHeader,
   verifyBlock,
 } from './block.ts'
 import { blockJson } from './block-json.ts'
@@ -43,12 +43,12 @@ function seal(of: Case, made: ReadonlyMap<string, Block>): Block {
     timestamps: of.timestamps,
     blinds: Buffer.from(of.blinds.join(''), 'hex'),
   }
-  return withNonce(sealBlock(previous === undefined ? null : headOf(previous), content), of.nonce)
+  return withNonce(sealBlock(previous === undefined ? null : toHead(previous), content), of.nonce)
 }
 
 /** Returns the block with another nonce and the id that belongs to it. A node writes only the nonce 0. */
 function withNonce(block: Block, nonce: number): Block {
-  const id = createHash('sha512').update(headerText(headerOf({ ...block, nonce })))
+  const id = createHash('sha512').update(headerText(toHeader({ ...block, nonce })))
   return { ...block, nonce, id: id.digest('hex') }
 }
 
@@ -65,7 +65,7 @@ it('seals each stored example of format version 1 to the same bytes as in all ea
       root: block.root,
       serverid: one.serverid,
       version: 1,
-      header: headerText(headerOf(block)),
+      header: headerText(toHeader(block)),
       id: block.id,
       commitments: one.blinds.map((_, index) =>
         Buffer.from(block.commitments).toString('hex', index * 32, index * 32 + 32),
@@ -102,7 +102,7 @@ it('verifies a sealed chain, one block after the other', () => {
       for (const body of bodies) {
         const block = sealed(body, head)
         expect(verifyBlock(block, head)).toBeNull()
-        head = headOf(block)
+        head = toHead(block)
       }
     }),
   )
@@ -112,13 +112,13 @@ it('detects a changed byte anywhere in a block, and reports the index of a chang
   const first = sealed(['{"db":"a","method":"create_db","serverid":7}'])
   const block = sealed(
     [1, 2, 3, 4, 5].map((n) => entryText.item('create_item', 7, 'a', `{"id":"${n}"}`)),
-    headOf(first),
+    toHead(first),
   )
   const flip = (bytes: Uint8Array, at: number) =>
     bytes.map((byte, i) => (i === at ? byte ^ 1 : byte))
   const flipText = (text: string, at: number) =>
     text.slice(0, at) + String.fromCharCode(text.charCodeAt(at) ^ 1) + text.slice(at + 1)
-  const found = (changed: Partial<Block>) => verifyBlock({ ...block, ...changed }, headOf(first))
+  const found = (changed: Partial<Block>) => verifyBlock({ ...block, ...changed }, toHead(first))
 
   for (const [index, entry] of block.entries.entries()) {
     for (let at = 0; at < entry.length; at += 1) {
@@ -158,7 +158,7 @@ it('seals with the nonce 0, and accepts a block with any nonce if its id matches
 it('rejects decreasing timestamps, within a block and from block to block', () => {
   const content = { serverId: 7, entries: ['{}', '{}'], blinds: Buffer.alloc(64) }
   expect(() => sealBlock(null, { ...content, timestamps: [2, 1] })).toThrow()
-  const head = headOf(sealBlock(null, { ...content, timestamps: [1, 2] }))
+  const head = toHead(sealBlock(null, { ...content, timestamps: [1, 2] }))
   expect(() => sealBlock(head, { ...content, timestamps: [1, 2] })).toThrow()
   expect(sealBlock(head, { ...content, timestamps: [2, 2] }).height).toBe(1)
 })
@@ -197,7 +197,7 @@ it('limits a block to 1 to 10000 entries', () => {
 
 it('reports the reason why a block is invalid, and the index of the invalid entry', () => {
   const first = sealed(['{}'])
-  const block = sealed(['{"n":1}', '{"n":2}', '{"n":3}'], headOf(first))
+  const block = sealed(['{"n":1}', '{"n":2}', '{"n":3}'], toHead(first))
   const { timestamps, blinds, commitments, id, root } = block
   const faults: [Partial<Block>, BlockFault['code'], string, number | null][] = [
     [{ height: 2 }, 'link', 'a block of height 1 is expected here', null],
@@ -233,7 +233,7 @@ it('reports the reason why a block is invalid, and the index of the invalid entr
     [{ id: `${id.slice(0, -1)}x` }, 'id', 'the id does not match the header', null],
   ]
   for (const [changed, code, what, index] of faults) {
-    const fault = verifyBlock({ ...block, ...changed }, headOf(first))
+    const fault = verifyBlock({ ...block, ...changed }, toHead(first))
     expect(fault).toEqual({ code, height: changed.height ?? 1, index, what })
   }
   expect(verifyBlock(block, null)?.what).toBe('a block of height 0 is expected here')
@@ -244,9 +244,9 @@ it('treats an entry as erased only if its blind is 32 zero bytes, and then uses 
   blinds[32 + 31] = 1
   blinds[64] = 1
   blinds[96 + 1] = 1
-  expect([...erasedIn({ blinds })]).toEqual([0])
-  expect([...erasedIn({ blinds: Buffer.alloc(64) })]).toEqual([0, 1])
-  expect([...erasedIn({ blinds: blinds.subarray(32) })]).toEqual([])
+  expect([...findErased({ blinds })]).toEqual([0])
+  expect([...findErased({ blinds: Buffer.alloc(64) })]).toEqual([0, 1])
+  expect([...findErased({ blinds: blinds.subarray(32) })]).toEqual([])
 
   const block = sealed(['{"n":1}', '{"n":2}', '{"n":3}'])
   const gone = {
@@ -254,14 +254,14 @@ it('treats an entry as erased only if its blind is 32 zero bytes, and then uses 
     entries: block.entries.with(1, '{}'),
     blinds: Buffer.from(block.blinds).fill(0, 32, 64),
   }
-  expect([...erasedIn(gone)]).toEqual([1])
-  expect(verifyBlock(gone, null, erasedIn(gone))).toBeNull()
+  expect([...findErased(gone)]).toEqual([1])
+  expect(verifyBlock(gone, null, findErased(gone))).toBeNull()
   expect(verifyBlock(gone, null)).toMatchObject({ index: 1 })
   // The block is invalid if the commitment of an erased entry is changed, because the root no longer matches.
   const changed = Buffer.from(block.commitments).fill(7, 32, 64)
-  expect(verifyBlock({ ...gone, commitments: changed }, null, erasedIn(gone))?.what).toBe(
+  expect(verifyBlock({ ...gone, commitments: changed }, null, findErased(gone))?.what).toBe(
     'the root does not match the commitments',
   )
   const more = { ...gone, entries: gone.entries.with(2, '{}') }
-  expect(verifyBlock(more, null, erasedIn(gone))).toMatchObject({ index: 2 })
+  expect(verifyBlock(more, null, findErased(gone))).toMatchObject({ index: 2 })
 })

@@ -37,7 +37,7 @@ export interface Head {
   readonly timestamp: number
 }
 
-export function headOf(block: Block): Head {
+export function toHead(block: Block): Head {
   return { height: block.height, id: block.id, timestamp: block.timestamps.at(-1) ?? 0 }
 }
 
@@ -51,7 +51,7 @@ export interface Header {
   readonly count: number
 }
 
-export function headerOf(block: Block): Header {
+export function toHeader(block: Block): Header {
   const { serverId, height, prevId, nonce, root, entries } = block
   return { serverId, height, prevId, nonce, root, count: entries.length }
 }
@@ -98,7 +98,7 @@ export function sealBlock(head: Head | null, content: BlockContent): Block {
   const { serverId, entries, timestamps, blinds } = content
   const fault = shapeFault(content, head)
   if (fault !== null) throw new RangeError(`entry ${fault.index}: ${fault.what}`)
-  const commitments = commitmentsOf(content)
+  const commitments = computeCommitments(content)
   const unsealed = {
     serverId,
     height: head === null ? 0 : head.height + 1,
@@ -115,7 +115,7 @@ export function sealBlock(head: Head | null, content: BlockContent): Block {
  * `{entry, timestamp}` with the blind of the entry as the key. The root is computed from the commitments instead of the
  * entries, so that erasing an entry changes no id.
  */
-function commitmentsOf({ entries, timestamps, blinds }: BlockContent): Uint8Array {
+function computeCommitments({ entries, timestamps, blinds }: BlockContent): Uint8Array {
   const hmac = new HmacSha256()
   const commitments = new Uint8Array(entries.length * HASH_BYTES)
   for (const [index, entry] of entries.entries()) {
@@ -139,7 +139,7 @@ const NONE_ERASED: ReadonlySet<number> = new Set()
 /**
  * Returns the first fault of `block` as the successor of `head`, or null. Recomputes every commitment, the root and the
  * id, and checks the link to `head` and the order of the timestamps. Does not check the content of the entries. For the
- * entries in `erased` (see `erasedIn`), uses the stored commitments, so the caller must check that these entries may be
+ * entries in `erased` (see `findErased`), uses the stored commitments, so the caller must check that these entries may be
  * erased.
  */
 export function verifyBlock(
@@ -161,7 +161,7 @@ export function verifyBlock(
   if (commitments.length !== block.blinds.length) {
     return fault('counts', 'the number of commitments differs from the number of entries')
   }
-  const recomputed = commitmentsOf(block)
+  const recomputed = computeCommitments(block)
   for (const index of erased) {
     recomputed.set(hashAt(commitments, index), index * HASH_BYTES)
   }
@@ -173,7 +173,7 @@ export function verifyBlock(
   if (toHex(treeRoot(commitments)) !== block.root) {
     return fault('root', 'the root does not match the commitments')
   }
-  if (blockId(headerOf(block)) !== block.id) return fault('id', 'the id does not match the header')
+  if (blockId(toHeader(block)) !== block.id) return fault('id', 'the id does not match the header')
   return null
 }
 
@@ -208,7 +208,7 @@ function shapeFault(
  * Returns the indexes of the erased entries of `block`. The blind of an erased entry is 32 zero bytes, and the text of
  * the entry is reduced: the item has only an `id`, or the attachment has no members.
  */
-export function erasedIn(block: Pick<Block, 'blinds'>): ReadonlySet<number> {
+export function findErased(block: Pick<Block, 'blinds'>): ReadonlySet<number> {
   let erased: Set<number> | null = null
   for (let index = 0; index * HASH_BYTES < block.blinds.length; index += 1) {
     if (!isErased(block, index)) continue

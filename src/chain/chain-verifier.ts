@@ -1,11 +1,11 @@
 import {
   type Block,
   type BlockFault,
-  erasedIn,
+  findErased,
   type Head,
-  headerOf,
   headerText,
-  headOf,
+  toHead,
+  toHeader,
   verifyBlock,
 } from './block.ts'
 import { equalBytes, joined } from './hashes.ts'
@@ -21,7 +21,7 @@ const EMPTY_CHAIN: ChainState = { head: null, frontier: EMPTY_FRONTIER }
 
 /** Returns the leaf of a block in the log: the leaf hash of its header. */
 export function blockLeaf(block: Block): Uint8Array {
-  return leafHash(new TextEncoder().encode(headerText(headerOf(block))))
+  return leafHash(new TextEncoder().encode(headerText(toHeader(block))))
 }
 
 /** Verifies the blocks of a chain one after the other, and grows the Merkle log of the chain. */
@@ -49,7 +49,10 @@ export class ChainVerifier {
    */
   push(
     block: Block,
-    { erased = erasedIn(block), nodes }: { erased?: ReadonlySet<number>; nodes?: Uint8Array } = {},
+    {
+      erased = findErased(block),
+      nodes,
+    }: { erased?: ReadonlySet<number>; nodes?: Uint8Array } = {},
   ): BlockFault | null {
     const fault = verifyBlock(block, this.#state.head, erased)
     if (fault !== null) return fault
@@ -58,7 +61,7 @@ export class ChainVerifier {
       const what = 'the nodes of the log do not match its headers'
       return { code: 'log', height: block.height, index: null, what }
     }
-    this.#state = { head: headOf(block), frontier: next.frontier }
+    this.#state = { head: toHead(block), frontier: next.frontier }
     return null
   }
 }

@@ -1,14 +1,14 @@
 import { expect, it } from 'vitest'
 import type { Json } from '../base/json.ts'
 import {
-  attachmentOf,
+  decodeAttachment,
+  decodeEntry,
   type Entry,
-  entryOf,
   entryText,
-  heightOf,
   packPosition,
   parsePosition,
   positionText,
+  unpackHeight,
 } from './entry.ts'
 
 const sha256 = '0123456789abcdef'.repeat(4)
@@ -57,7 +57,7 @@ it.each<[string, string, Entry]>([
   ],
 ])('prints and parses the entry %s', (text, bytes, entry) => {
   expect(text).toBe(bytes)
-  expect(entryOf(JSON.parse(text))).toEqual(entry)
+  expect(decodeEntry(JSON.parse(text))).toEqual(entry)
 })
 
 const create = { serverid: 7, method: 'create_item', db: 'd', item: { id: '1' } }
@@ -93,12 +93,12 @@ it.each<[string, Json]>([
   ['of an erasure of a number', { ...erase, positions: [3] }],
   ['of an erasure of an invalid position', { ...erase, positions: ['0.3', '1'] }],
 ])('rejects an entry %s', (_, value) => {
-  expect(entryOf(value)).toBeNull()
+  expect(decodeEntry(value)).toBeNull()
 })
 
 it('rejects an attachment unless it has exactly four members of the right types', () => {
-  expect(attachmentOf(note)).toEqual(note)
-  expect(attachmentOf({ ...note, length: 2 ** 53 - 1 })).not.toBeNull()
+  expect(decodeAttachment(note)).toEqual(note)
+  expect(decodeAttachment({ ...note, length: 2 ** 53 - 1 })).not.toBeNull()
   const wrong: (Json | undefined)[] = [
     ...[undefined, null, 'x', [], {}, { ...note, more: 1 }],
     ...[
@@ -116,7 +116,7 @@ it('rejects an attachment unless it has exactly four members of the right types'
       sha256: other,
     })),
   ]
-  for (const value of wrong) expect(attachmentOf(value), JSON.stringify(value)).toBeNull()
+  for (const value of wrong) expect(decodeAttachment(value), JSON.stringify(value)).toBeNull()
 })
 
 it('prints positions as text, parses that text back, and rejects any other text', () => {
@@ -126,7 +126,7 @@ it('prints positions as text, parses that text back, and rejects any other text'
     [549_755_813_887, 16_383],
   ] as const) {
     const packed = packPosition(height, index)
-    expect([parsePosition(positionText(packed)), heightOf(packed)]).toEqual([packed, height])
+    expect([parsePosition(positionText(packed)), unpackHeight(packed)]).toEqual([packed, height])
   }
   for (const text of [
     '',

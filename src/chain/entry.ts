@@ -90,7 +90,7 @@ export function attachmentText({ content_type, length, name, sha256 }: Attachmen
  * Returns `value` as an entry, or null unless `value` has a known method and exactly the members of that method. Used
  * for values from a disk or from another node.
  */
-export function entryOf(value: Json): Entry | null {
+export function decodeEntry(value: Json): Entry | null {
   if (!isJsonObject(value)) return null
   const { serverid, method, db, item, id, attachment, positions } = value
   if (typeof serverid !== 'number' || !Number.isSafeInteger(serverid)) return null
@@ -107,7 +107,7 @@ export function entryOf(value: Json): Entry | null {
       return members === 4 && typeof id === 'string' ? { serverid, method, db, id } : null
     case 'create_attachment':
     case 'delete_attachment': {
-      const about = isEmpty(attachment) ? {} : attachmentOf(attachment)
+      const about = isEmpty(attachment) ? {} : decodeAttachment(attachment)
       return members === 5 && typeof id === 'string' && about !== null
         ? { serverid, method, db, id, attachment: about }
         : null
@@ -134,7 +134,7 @@ function isEmpty(value: Json | undefined): boolean {
   return isJsonObject(value) && Object.keys(value).length === 0
 }
 
-export function attachmentOf(value: Json | undefined): Attachment | null {
+export function decodeAttachment(value: Json | undefined): Attachment | null {
   if (!isJsonObject(value) || Object.keys(value).length !== 4) return null
   const { name, content_type, length, sha256 } = value
   if (typeof name !== 'string' || typeof content_type !== 'string') return null
@@ -172,16 +172,16 @@ export function packPosition(height: number, index: number): number {
 }
 
 export function unpackPosition(packed: number): Position {
-  return { height: heightOf(packed), index: packed % POSITIONS_PER_BLOCK }
+  return { height: unpackHeight(packed), index: packed % POSITIONS_PER_BLOCK }
 }
 
-export function heightOf(packed: number): number {
+export function unpackHeight(packed: number): number {
   return Math.floor(packed / POSITIONS_PER_BLOCK)
 }
 
 /** Formats a packed position as `<height>.<index>`, as in HTTP headers and messages. */
 export function positionText(packed: number): string {
-  return `${heightOf(packed)}.${packed % POSITIONS_PER_BLOCK}`
+  return `${unpackHeight(packed)}.${packed % POSITIONS_PER_BLOCK}`
 }
 
 /** Parses `<height>.<index>` and returns the packed position, or null if `text` is invalid. */

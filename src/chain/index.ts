@@ -2,14 +2,14 @@ export {
   type Block,
   type BlockContent,
   type BlockFault,
-  erasedIn,
+  findErased,
   type Head,
   type Header,
-  headerOf,
   headerText,
-  headOf,
   isErased,
   sealBlock,
+  toHead,
+  toHeader,
 } from './block.ts'
 export {
   type BlockParts,
@@ -22,43 +22,43 @@ export { blockLeaf, type ChainState, ChainVerifier } from './chain-verifier.ts'
 export {
   type Attachment,
   type AttachmentMethod,
-  attachmentOf,
   attachmentText,
+  decodeAttachment,
+  decodeEntry,
   ENTRIES_BYTES_MAX,
   ENTRIES_MAX,
   type Entry,
-  entryOf,
   entryText,
-  heightOf,
   type Item,
   packPosition,
   parsePosition,
   positionText,
+  unpackHeight,
   unpackPosition,
 } from './entry.ts'
 export { equalBytes, HASH_BYTES, hashAt } from './hashes.ts'
 export {
   type Audited,
   auditedJson,
-  auditedOf,
   auditLog,
+  decodeAudited,
   type FetchBytes,
   NOTHING_AUDITED,
 } from './log/audit.ts'
 export {
   type Checkpoint,
-  checkpointOf,
   checkpointText,
   logOrigin,
   openCheckpoint,
   openNote,
   ProofError,
   type ProofErrorCode,
+  parseCheckpoint,
+  parseVerifierKey,
   serverIdOfRaw,
   signedNote,
   unverifiedText,
   type VerifierKey,
-  verifierKeyOf,
   verifierKeyText,
 } from './log/checkpoint.ts'
 export {
@@ -67,27 +67,27 @@ export {
   cosignatureBy,
   cosignatureLine,
   isOfLog,
-  policyOf,
+  parsePolicy,
+  parseWitnessKey,
   quorumPolicy,
   type WitnessPolicy,
-  witnessKeyOf,
   witnessKeyText,
 } from './log/cosignatures.ts'
 export {
   EVIDENCE_BEGINNING,
   EVIDENCE_LENGTH_MAX,
   type Evidence,
-  evidenceIn,
   evidenceText,
   findContradiction,
   isEvidence,
+  parseEvidence,
   readableLog,
   type SignedLog,
   verifyEvidence,
 } from './log/evidence.ts'
 export {
   type EntryProof,
-  noteOf,
+  extractNote,
   type ProvenEntry,
   proofFileText,
   verifyProofFile,
@@ -99,9 +99,9 @@ export {
   hasTile,
   nodesFromTiles,
   nodesOfTile,
+  parseTile,
   TILE_WIDTH,
   type Tile,
-  tileOf,
   tilePath,
 } from './log/tiles.ts'
 export {
@@ -110,12 +110,12 @@ export {
   type Frontier,
   frontierAt,
   frontierNodes,
+  frontierRoot,
   grown,
   leafHash,
   nodePlace,
   type ReadNodes,
-  rootOf,
   type TreeNode,
 } from './merkle-tree.ts'
-export { nodeVerifySignature, rawPublicKey, serverIdOf } from './node-keys.ts'
+export { nodeVerifySignature, rawPublicKey, toServerId } from './node-keys.ts'
 export { type RawBlock, RawEntry, rawBlock, rawBlocks, rawEntry } from './raw-block.ts'

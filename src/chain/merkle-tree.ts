@@ -126,7 +126,7 @@ export function nodePlace({ level, index }: TreeNode): {
  * Returns the complete nodes that cover `range`, from left to right; `folded` gives the hash of the range. `range.from`
  * must be a multiple of every power of two that is at most the length of the range. All ranges of proofs satisfy this.
  */
-export function nodesOf({ from, to }: LeafRange): TreeNode[] {
+export function coveringNodes({ from, to }: LeafRange): TreeNode[] {
   const nodes: TreeNode[] = []
   let at = from
   while (at < to) {
@@ -145,7 +145,7 @@ export function folded(peaks: readonly Uint8Array[]): Uint8Array {
 }
 
 /** Root hash of the tree of `frontier` (RFC 6962 section 2.1); SHA-256 of the empty string for an empty tree. */
-export function rootOf({ peaks }: Frontier): Uint8Array {
+export function frontierRoot({ peaks }: Frontier): Uint8Array {
   return peaks.length === 0 ? sha256(new Uint8Array(0)) : folded(peaks)
 }
 
@@ -154,7 +154,7 @@ export type ReadNodes = (nodes: readonly TreeNode[]) => Promise<readonly Uint8Ar
 
 /** The nodes whose hashes are the peaks of the tree of `size` leaves. */
 export function frontierNodes(size: number): TreeNode[] {
-  return nodesOf({ from: 0, to: size })
+  return coveringNodes({ from: 0, to: size })
 }
 
 export async function frontierAt(size: number, read: ReadNodes): Promise<Frontier> {

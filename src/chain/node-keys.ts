@@ -1,10 +1,10 @@
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import { HASH_BYTES } from './hashes.ts'
 import {
-  algorithmOf,
+  keyAlgorithm,
   ProofError,
   serverIdOfRaw,
-  spkiOf,
+  toSpki,
   type VerifySignature,
 } from './log/checkpoint.ts'
 
@@ -13,20 +13,20 @@ export function rawPublicKey(key: KeyObject): Uint8Array {
   return key.export({ format: 'der', type: 'spki' }).subarray(-HASH_BYTES)
 }
 
-export function serverIdOf(publicKey: KeyObject): number {
+export function toServerId(publicKey: KeyObject): number {
   return serverIdOfRaw(rawPublicKey(publicKey))
 }
 
 /** Verifies signatures with Node. Errors: SIGNATURES_UNSUPPORTED. */
 export const nodeVerifySignature: VerifySignature = (publicKey, message, signature) => {
-  return verify(null, message, keyObjectOf(publicKey), signature)
+  return verify(null, message, requireKeyObject(publicKey), signature)
 }
 
-function keyObjectOf(publicKey: Uint8Array): KeyObject {
+function requireKeyObject(publicKey: Uint8Array): KeyObject {
   try {
-    return createPublicKey({ key: Buffer.from(spkiOf(publicKey)), format: 'der', type: 'spki' })
+    return createPublicKey({ key: Buffer.from(toSpki(publicKey)), format: 'der', type: 'spki' })
   } catch (error) {
-    const what = `this runtime cannot verify ${algorithmOf(publicKey)} signatures; use Node 24.6 or a newer version`
+    const what = `this runtime cannot verify ${keyAlgorithm(publicKey)} signatures; use Node 24.6 or a newer version`
     throw new ProofError('SIGNATURES_UNSUPPORTED', what, { cause: error })
   }
 }

@@ -4,26 +4,26 @@ export { parseBlockParts } from './block-json.ts'
 export { ChainVerifier } from './chain-verifier.ts'
 export {
   type Attachment,
+  decodeEntry,
   type Entry,
   type ErasedAttachment,
-  entryOf,
   hasContent,
   type Position,
 } from './entry.ts'
 export { equalBytes } from './hashes.ts'
 export {
-  algorithmOf,
   type Checkpoint,
+  keyAlgorithm,
   openCheckpoint,
   ProofError,
   type ProofErrorCode,
+  parseVerifierKey,
   serverIdOfRaw,
   type VerifierKey,
   type VerifySignature,
-  verifierKeyOf,
   webVerifySignature,
 } from './log/checkpoint.ts'
-export { isOfLog, policyOf, quorumPolicy, type WitnessPolicy } from './log/cosignatures.ts'
+export { isOfLog, parsePolicy, quorumPolicy, type WitnessPolicy } from './log/cosignatures.ts'
 export type { ProvenEntry } from './log/proof-file.ts'
 export { type Fetch, isBefore, VerifyingReader } from './log/verifying-reader.ts'
-export { EMPTY_FRONTIER, grown, rootOf } from './merkle-tree.ts'
+export { EMPTY_FRONTIER, frontierRoot, grown } from './merkle-tree.ts'

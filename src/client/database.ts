@@ -144,7 +144,7 @@ export class DatabaseClient<Item extends object> {
     } catch (error) {
       if (!(error instanceof ClientError)) throw error
       if (error.code === 'ITEM_NOT_FOUND') {
-        if (at !== undefined) await this.#verification?.expectMissing(this.name, id, at, rest)
+        if (at !== undefined) await this.#verification?.requireMissing(this.name, id, at, rest)
         return null
       }
       if (error.code !== 'REVISION_ERASED' || this.#verification === null) throw error

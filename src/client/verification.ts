@@ -1,19 +1,19 @@
 import type { JsonObject } from '../base/json.ts'
 import {
-  algorithmOf,
   type Checkpoint,
   isBefore,
   isOfLog,
+  keyAlgorithm,
   openCheckpoint,
   type Position,
   ProofError,
   type ProvenEntry,
-  policyOf,
+  parsePolicy,
+  parseVerifierKey,
   quorumPolicy,
   type VerifierKey,
   VerifyingReader,
   type VerifySignature,
-  verifierKeyOf,
   type WitnessPolicy,
   webVerifySignature,
 } from '../chain/portable.ts'
@@ -51,7 +51,7 @@ export class VerifiedReads {
     this.#verifySignature = toVerifier(options.verifySignature)
     this.#policy = requirePolicy(options)
     this.serverId = requireServerId(options.key)
-    this.#key = verifierKeyOf(options.key)
+    this.#key = parseVerifierKey(options.key)
   }
 
   /** Returns the current revision, or null; see `VerifyingReader.readItem`. */
@@ -83,15 +83,15 @@ export class VerifiedReads {
     })
   }
 
-  /** Verifies a reply that the item did not exist at height `at`; see `VerifyingReader.expectMissing`. */
-  async expectMissing(
+  /** Verifies a reply that the item did not exist at height `at`; see `VerifyingReader.requireMissing`. */
+  async requireMissing(
     db: string,
     id: string,
     at: number,
     { signal }: RequestOptions,
   ): Promise<void> {
     await this.#proving((reader) =>
-      reader.expectMissing(db, id, { seen: reader.seen(db, id), at, signal }),
+      reader.requireMissing(db, id, { seen: reader.seen(db, id), at, signal }),
     )
   }
 
@@ -304,8 +304,8 @@ function requirePolicy({ key, witnesses, quorum, policy }: VerifyOptions): Witne
   }
   try {
     if (isQuorum) return quorumPolicy(witnesses ?? [], quorum)
-    const parsed = policy === undefined ? null : policyOf(policy)
-    if (parsed === null || isOfLog(parsed, verifierKeyOf(key))) return parsed
+    const parsed = policy === undefined ? null : parsePolicy(policy)
+    if (parsed === null || isOfLog(parsed, parseVerifierKey(key))) return parsed
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
     throw new TypeError(`verify: ${error.message}`, { cause: error })
@@ -315,7 +315,7 @@ function requirePolicy({ key, witnesses, quorum, policy }: VerifyOptions): Witne
 
 function requireServerId(key: string): number {
   try {
-    const { name } = verifierKeyOf(key)
+    const { name } = parseVerifierKey(key)
     const [, serverId = ''] = /^daicho\/([1-9]\d{0,15})$/.exec(name) ?? []
     if (serverId !== '') return Number(serverId)
   } catch (error) {
@@ -330,7 +330,7 @@ function requireServerId(key: string): number {
  */
 function toVerifier(verifyEd25519: VerifySignature = webVerifySignature): VerifySignature {
   return async (publicKey, message, signature) => {
-    const algorithm = algorithmOf(publicKey)
+    const algorithm = keyAlgorithm(publicKey)
     const verify = algorithm === 'Ed25519' ? verifyEd25519 : webVerifySignature
     try {
       return await verify(publicKey, message, signature)

@@ -26,12 +26,12 @@ export function isNumberText(text: string): boolean {
 }
 
 /** Returns the number if `text` is a JSON number that can be represented exactly, otherwise undefined. */
-export function numberIn(text: string): number | undefined {
+export function parseExactNumber(text: string): number | undefined {
   return isNumberText(text) && isExactNumber(text) ? Number(text) : undefined
 }
 
 const asNumber = (given: Json, fromText: boolean) => {
-  const value = fromText && typeof given === 'string' ? numberIn(given) : given
+  const value = fromText && typeof given === 'string' ? parseExactNumber(given) : given
   return typeof value === 'number' ? value : undefined
 }
 

@@ -86,7 +86,7 @@ export type FilterErrorCode =
   | 'FILTER_PATTERN_WRONG' // an invalid or unsupported pattern
   | 'FILTER_TOO_LARGE' // beyond FILTER_LIMITS
 
-/** Thrown by `filterOf`; the message begins with the JSON pointer of the error's location. */
+/** Thrown by `parseFilter`; the message begins with the JSON pointer of the error's location. */
 export class FilterError extends CodedError<FilterErrorCode> {
   override readonly name = 'FilterError'
   /** JSON pointer (RFC 6901) to the error, from the filter's root: `/where/qty/lt`. */

@@ -1,4 +1,4 @@
-export { FIELD_TYPES, type FieldType, numberIn, type TypeOf } from './field-type.ts'
+export { FIELD_TYPES, type FieldType, parseExactNumber, type TypeOf } from './field-type.ts'
 export type {
   Bound,
   Condition,
@@ -12,20 +12,20 @@ export type {
   Where,
 } from './filter.ts'
 export { FILTER_PARAMETERS, FilterError, statusOfFilter } from './filter.ts'
-export { pathIn } from './location.ts'
+export { parsePath } from './location.ts'
 export {
   COMPOUND,
   compareByOrder,
   compareSortValues,
   matches,
+  pathSteps,
   projected,
   type SortValue,
   scalarsAt,
   singleValueAt,
   sortText,
   sortValueAt,
-  sortValuesOf,
-  stepsOf,
+  toSortValues,
   valuesAt,
 } from './matches.ts'
-export { type FilterOptions, filterOf } from './read-filter.ts'
+export { type FilterOptions, parseFilter } from './read-filter.ts'

@@ -35,13 +35,13 @@ export class FilterLocation {
  * Returns the elements of a list. A single text is a list of one element, except in the JSON form of `where`. In
  * bracket form, an object with indexes as names is a list too. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE beyond `max`.
  */
-export function listOf(value: Json, location: FilterLocation, max: number): Json[] {
-  const list = elementsOf(value, location)
+export function requireList(value: Json, location: FilterLocation, max: number): Json[] {
+  const list = requireElements(value, location)
   if (list.length <= max) return list
   throw location.error('FILTER_TOO_LARGE', `it has more than ${max} elements`)
 }
 
-function elementsOf(given: Json, location: FilterLocation): Json[] {
+function requireElements(given: Json, location: FilterLocation): Json[] {
   if (Array.isArray(given)) return given
   const { isText, path } = location
   if (typeof given === 'string' && (isText || path[0] !== 'where')) return [given]
@@ -55,7 +55,7 @@ function elementsOf(given: Json, location: FilterLocation): Json[] {
 }
 
 /** Parses a dotted path; returns null if it is malformed or too long. */
-export function pathIn(text: string): Path | null {
+export function parsePath(text: string): Path | null {
   const path = text.split('.')
   const isShort = text.length <= pathCharacters && path.length <= pathSteps
   // Names with control characters or lone surrogates cannot be stored.
@@ -63,9 +63,9 @@ export function pathIn(text: string): Path | null {
   return isShort && !path.includes('') && isStorable ? path : null
 }
 
-/** Like `pathIn`, but throws if `text` is not a valid path. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE. */
-export function pathOf(text: string, location: FilterLocation): Path {
-  const path = pathIn(text)
+/** Like `parsePath`, but throws if `text` is not a valid path. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE. */
+export function requirePath(text: string, location: FilterLocation): Path {
+  const path = parsePath(text)
   if (path !== null) return path
   if (text.length > pathCharacters || text.split('.').length > pathSteps) {
     const reason = `a path has at most ${pathSteps} names and ${pathCharacters} characters`
@@ -85,13 +85,13 @@ const BRACKETS_MAX = 2 * FILTER_LIMITS.depth + 5
  * repeated parameter, or a parameter whose name ends in `[]`, is a JSON array.
  * Errors: FILTER_MALFORMED, FILTER_TOO_LARGE.
  */
-export function treeOf(parameters: readonly (readonly [string, string])[]): JsonObject {
+export function parseTree(parameters: readonly (readonly [string, string])[]): JsonObject {
   const root = emptyNode()
   let characters = 0
   for (const [name, text] of parameters) {
     characters += name.length + text.length
     requireShort(characters)
-    insert(root, partsOf(name), text)
+    insert(root, parseBrackets(name), text)
   }
   return root
 }
@@ -103,7 +103,7 @@ export function requireShort(characters: number): void {
 }
 
 /** Splits a parameter name: `filter[where][a]` becomes `['where', 'a']`. */
-function partsOf(name: string): string[] {
+function parseBrackets(name: string): string[] {
   const inner = name.slice('filter'.length)
   if (!/^(\[[^[\]]*\])+$/.test(inner)) {
     const reason = `the brackets of ${name.slice(0, 64)} do not match`

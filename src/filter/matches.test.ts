@@ -11,12 +11,12 @@ import {
   type SortValue,
   sortText,
   sortValueAt,
-  sortValuesOf,
+  toSortValues,
 } from './matches.ts'
-import { filterOf } from './read-filter.ts'
+import { parseFilter } from './read-filter.ts'
 
 function matchesJson(where: unknown, resource: JsonObject): boolean {
-  const filter = filterOf({ filter: JSON.stringify({ where }) })
+  const filter = parseFilter({ filter: JSON.stringify({ where }) })
   return filter?.where === null || filter?.where === undefined || matches(filter.where, resource)
 }
 
@@ -122,7 +122,7 @@ it('sorts by type, then by value, with arrays and objects last', () => {
       expect(Math.sign(compareSortValues(one, other))).toBe(Math.sign(i - j))
     }
   }
-  const order = filterOf({ 'filter[order]': 'a DESC, b.c' })?.order ?? []
+  const order = parseFilter({ 'filter[order]': 'a DESC, b.c' })?.order ?? []
   const rows = [
     { a: 1, b: { c: 2 } },
     { a: 2 },
@@ -130,7 +130,7 @@ it('sorts by type, then by value, with arrays and objects last', () => {
     { a: [9] },
     { b: [{ c: 0 }] },
   ]
-  const by = rows.map((row) => ({ row, values: sortValuesOf(order, row) }))
+  const by = rows.map((row) => ({ row, values: toSortValues(order, row) }))
   by.sort((one, other) => compareByOrder(order, one.values, other.values))
   expect(by.map(({ row }) => row)).toEqual([rows[3], rows[1], rows[2], rows[0], rows[4]])
   expect(sortValueAt({ b: [{ c: 0 }] }, ['b', 'c'])).toBe(COMPOUND)
@@ -138,7 +138,7 @@ it('sorts by type, then by value, with arrays and objects last', () => {
 
 it('returns only the named members, or all except the named members, in their original order', () => {
   const fields = (query: Record<string, string>) =>
-    filterOf(query)?.fields ?? { kind: 'only', names: [] }
+    parseFilter(query)?.fields ?? { kind: 'only', names: [] }
   const item = { c: 1, a: 2, b: 3 }
   expect(JSON.stringify(projected(item, fields({ filter: '{"fields":["a","c","x"]}' })))).toBe(
     '{"c":1,"a":2}',

@@ -23,8 +23,8 @@ export function matches(where: Where, resource: JsonObject): boolean {
 }
 
 /** Returns the maximum number of matching steps per character of a text, summed over all patterns in `where`. */
-export function stepsOf(where: Where): number {
-  if (where.kind !== 'condition') return where.of.reduce((sum, each) => sum + stepsOf(each), 0)
+export function pathSteps(where: Where): number {
+  if (where.kind !== 'condition') return where.of.reduce((sum, each) => sum + pathSteps(each), 0)
   return where.test.kind === 'pattern' ? where.test.pattern.steps : 0
 }
 
@@ -73,7 +73,7 @@ export function valuesAt(resource: JsonObject, path: Path): Json[] {
     const next: Json[] = []
     for (const value of values) {
       for (const holder of Array.isArray(value) ? value : [value]) {
-        const member = memberOf(holder, step)
+        const member = memberAt(holder, step)
         if (member !== undefined) next.push(member)
       }
     }
@@ -93,7 +93,7 @@ export function scalarsAt(resource: JsonObject, path: Path): Scalar[] {
 }
 
 /** Returns an own member. Inherited members, such as `toString`, count as absent. */
-function memberOf(value: Json, name: string): Json | undefined {
+function memberAt(value: Json, name: string): Json | undefined {
   return isJsonObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
 
@@ -117,7 +117,7 @@ export function sortValueAt(resource: JsonObject, path: Path): SortValue {
 export function singleValueAt(resource: JsonObject, path: Path): SortValue {
   let value: Json = resource
   for (const step of path) {
-    const member = memberOf(value, step)
+    const member = memberAt(value, step)
     if (member === undefined) return Array.isArray(value) ? COMPOUND : null
     value = member
   }
@@ -157,7 +157,7 @@ function codePointRank(unit: number): number {
 }
 
 /** Rank of the type: absent or null, boolean, number, text, array or object. */
-function rankOf(value: SortValue): number {
+function typeRank(value: SortValue): number {
   if (value === null) return 0
   if (value === COMPOUND) return 4
   if (typeof value === 'boolean') return 1
@@ -166,18 +166,18 @@ function rankOf(value: SortValue): number {
 
 export function compareSortValues(one: SortValue, other: SortValue): number {
   if (typeof one === 'string' && typeof other === 'string') return compareTexts(one, other)
-  const rank = rankOf(one) - rankOf(other)
+  const rank = typeRank(one) - typeRank(other)
   if (rank !== 0 || one === other) return rank
   if (typeof one === 'number' && typeof other === 'number') return one - other
   return one === false ? -1 : 1
 }
 
 /** Returns the values that `order` compares, one per term. */
-export function sortValuesOf(order: readonly OrderTerm[], resource: JsonObject): SortValue[] {
+export function toSortValues(order: readonly OrderTerm[], resource: JsonObject): SortValue[] {
   return order.map(({ path }) => sortValueAt(resource, path))
 }
 
-/** Compares two results of `sortValuesOf`. */
+/** Compares two results of `toSortValues`. */
 export function compareByOrder(
   order: readonly OrderTerm[],
   one: readonly SortValue[],

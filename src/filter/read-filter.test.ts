@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { brackets, json, refusal } from './contract/test-filter.ts'
 import { FIELD_TYPES, type FieldType, type TypeOf } from './field-type.ts'
 import type { Filter } from './filter.ts'
-import { filterOf } from './read-filter.ts'
+import { parseFilter } from './read-filter.ts'
 
 const nothing: Filter = {
   where: null,
@@ -20,7 +20,7 @@ const equals = (path: string, ...values: (string | number | boolean | null)[]) =
 })
 
 it('returns null without a filter and ignores other parameters', () => {
-  expect(filterOf({ limit: 5, filters: 'x', docs: 'true' })).toBeNull()
+  expect(parseFilter({ limit: 5, filters: 'x', docs: 'true' })).toBeNull()
 })
 
 it('reads `where` with operators, limit and offset in bracket form, alone and combined', () => {

@@ -2,8 +2,8 @@ import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import { parseStrictJson, StrictJsonError } from '../base/strict-json.ts'
 import type { TypeOf } from './field-type.ts'
 import { FILTER_LIMITS, type Fields, type Filter, FilterError, type OrderTerm } from './filter.ts'
-import { FilterLocation, listOf, pathOf, requireShort, treeOf } from './location.ts'
-import { whereOf } from './read-where.ts'
+import { FilterLocation, parseTree, requireList, requirePath, requireShort } from './location.ts'
+import { parseWhere } from './read-where.ts'
 
 export interface FilterOptions {
   /** Types of a model's fields; if absent, every field is allowed. */
@@ -21,7 +21,7 @@ export interface FilterOptions {
  *
  * Errors: FilterError. Source: docs/reference/queries.md; docs/decisions/0016-filters-and-indexes.md.
  */
-export function filterOf(
+export function parseFilter(
   query: Readonly<Record<string, unknown>>,
   options: FilterOptions = {},
 ): Filter | null {
@@ -32,7 +32,7 @@ export function filterOf(
   const whole = parameters.filter(([name]) => name === 'filter')
   if (parameters.length === 0) return null
   const [only] = whole
-  if (only === undefined) return filterIn(treeOf(parameters), true, options)
+  if (only === undefined) return parseFilterTree(parseTree(parameters), true, options)
   if (parameters.length > 1) {
     throw new FilterError(
       'FILTER_MALFORMED',
@@ -40,10 +40,10 @@ export function filterOf(
       'give only one filter, either as JSON or in brackets',
     )
   }
-  return filterIn(jsonOf(only[1]), false, options)
+  return parseFilterTree(parseFilterJson(only[1]), false, options)
 }
 
-function jsonOf(text: string): Json {
+function parseFilterJson(text: string): Json {
   requireShort(text.length)
   try {
     return parseStrictJson(Buffer.from(text))
@@ -56,7 +56,7 @@ function jsonOf(text: string): Json {
 
 const MEMBERS = ['where', 'order', 'limit', 'offset', 'skip', 'fields', 'include']
 
-function filterIn(tree: Json, isText: boolean, options: FilterOptions): Filter {
+function parseFilterTree(tree: Json, isText: boolean, options: FilterOptions): Filter {
   if (!isJsonObject(tree)) throw new FilterError('FILTER_MALFORMED', [], 'it is not a JSON object')
   const unknown = Object.keys(tree).find((name) => !MEMBERS.includes(name))
   if (unknown !== undefined) {
@@ -65,20 +65,20 @@ function filterIn(tree: Json, isText: boolean, options: FilterOptions): Filter {
   const location = (name: string) => new FilterLocation([name], isText, options.typeOf)
   const { where, order, fields, include } = tree
   return {
-    where: where === undefined ? null : whereOf(where, location('where')),
-    order: order === undefined ? [] : orderOf(order, location('order')),
-    limit: countOf(tree, 'limit', 1, isText),
-    offset: offsetOf(tree, isText),
-    fields: fields === undefined ? null : fieldsOf(fields, location('fields')),
+    where: where === undefined ? null : parseWhere(where, location('where')),
+    order: order === undefined ? [] : parseOrder(order, location('order')),
+    limit: parseCount(tree, 'limit', 1, isText),
+    offset: parseOffset(tree, isText),
+    fields: fields === undefined ? null : parseFields(fields, location('fields')),
     resolve:
       include !== undefined &&
       readInclude(include, location('include'), options.mayResolve === true),
   }
 }
 
-function offsetOf(tree: JsonObject, isText: boolean): number | null {
-  const offset = countOf(tree, 'offset', 0, isText)
-  const skip = countOf(tree, 'skip', 0, isText)
+function parseOffset(tree: JsonObject, isText: boolean): number | null {
+  const offset = parseCount(tree, 'offset', 0, isText)
+  const skip = parseCount(tree, 'skip', 0, isText)
   if (offset !== null && skip !== null) {
     throw new FilterError(
       'FILTER_MALFORMED',
@@ -89,7 +89,7 @@ function offsetOf(tree: JsonObject, isText: boolean): number | null {
   return offset ?? skip
 }
 
-function countOf(tree: JsonObject, name: string, min: number, isText: boolean): number | null {
+function parseCount(tree: JsonObject, name: string, min: number, isText: boolean): number | null {
   const given = tree[name]
   if (given === undefined) return null
   const isDigits = isText && typeof given === 'string' && /^\d{1,16}$/.test(given)
@@ -99,19 +99,19 @@ function countOf(tree: JsonObject, name: string, min: number, isText: boolean): 
 }
 
 /** Accepts `"a DESC"`, `"a, b DESC"`, or a list of such texts. */
-function orderOf(given: Json, location: FilterLocation): OrderTerm[] {
-  const terms = listOf(given, location, FILTER_LIMITS.orderTerms).flatMap((text, index) => {
+function parseOrder(given: Json, location: FilterLocation): OrderTerm[] {
+  const terms = requireList(given, location, FILTER_LIMITS.orderTerms).flatMap((text, index) => {
     if (typeof text !== 'string') throw wrongOrder(location.child(index))
-    return text.split(',').map((term) => termOf(term.trim(), location))
+    return text.split(',').map((term) => parseTerm(term.trim(), location))
   })
   location.requireMax(terms.length, FILTER_LIMITS.orderTerms, 'criteria')
   return terms
 }
 
-function termOf(text: string, location: FilterLocation): OrderTerm {
+function parseTerm(text: string, location: FilterLocation): OrderTerm {
   const [, name, direction = 'ASC'] = /^(\S+)(?:\s+(ASC|DESC))?$/i.exec(text) ?? []
   if (name === undefined) throw wrongOrder(location)
-  const path = pathOf(name, location)
+  const path = requirePath(name, location)
   if (location.typeOf !== undefined && location.typeOf(path) === undefined) {
     throw location.error('FILTER_FIELD_UNKNOWN', `there is no field ${name}`)
   }
@@ -126,11 +126,11 @@ function wrongOrder(location: FilterLocation): FilterError {
 }
 
 /** Accepts a list of names, in a parameter also separated by commas, or an object with boolean members. */
-function fieldsOf(value: Json, location: FilterLocation): Fields {
+function parseFields(value: Json, location: FilterLocation): Fields {
   const given = location.isText && typeof value === 'string' ? value.split(',') : value
   const isList = Array.isArray(given) || typeof given === 'string' || isIndexed(given, location)
   const named = isList
-    ? listOf(given, location, FILTER_LIMITS.fields).map((name) => [name, true] as const)
+    ? requireList(given, location, FILTER_LIMITS.fields).map((name) => [name, true] as const)
     : Object.entries(isJsonObject(given) ? given : {})
   location.requireMax(named.length, FILTER_LIMITS.fields, 'names')
   const names: string[] = []
@@ -161,7 +161,7 @@ function isIndexed(given: Json, { isText }: FilterLocation): boolean {
 }
 
 function readInclude(given: Json, location: FilterLocation, mayResolve: boolean): true {
-  const include = listOf(given, location, 1)
+  const include = requireList(given, location, 1)
   if (mayResolve && include.length === 1 && include[0] === 'resolve') return true
   const reason = mayResolve ? 'must be resolve' : 'there are no relationships to resolve here'
   throw location.error('FILTER_VALUE_WRONG', reason)

@@ -1,5 +1,5 @@
 import { isJsonObject, type Json } from '../base/json.ts'
-import { type FieldType, isNumberText, numberIn } from './field-type.ts'
+import { type FieldType, isNumberText, parseExactNumber } from './field-type.ts'
 import {
   type Bound,
   type Condition,
@@ -10,7 +10,7 @@ import {
   type Test,
   type Where,
 } from './filter.ts'
-import { type FilterLocation, listOf, pathOf } from './location.ts'
+import { type FilterLocation, requireList, requirePath } from './location.ts'
 import { likePattern, type Pattern, PatternError, regexpPattern } from './pattern.ts'
 
 interface Operand {
@@ -24,34 +24,37 @@ type ConditionTest = Pick<Condition, 'negated' | 'test'>
 const holds = (test: Test): ConditionTest => ({ negated: false, test })
 const fails = (test: Test): ConditionTest => ({ negated: true, test })
 const lower = (operand: Operand, inclusive: boolean): ConditionTest =>
-  holds({ kind: 'range', from: boundOf(operand, inclusive), to: null })
+  holds({ kind: 'range', from: parseBound(operand, inclusive), to: null })
 const upper = (operand: Operand, inclusive: boolean): ConditionTest =>
-  holds({ kind: 'range', from: null, to: boundOf(operand, inclusive) })
+  holds({ kind: 'range', from: null, to: parseBound(operand, inclusive) })
 
 /** The prefix `n` negates an operator. */
 const OPERATORS = new Map<string, (operand: Operand) => ConditionTest>([
-  ['eq', (operand) => holds({ kind: 'equals', values: valuesOf(operand) })],
-  ['neq', (operand) => fails({ kind: 'equals', values: valuesOf(operand) })],
+  ['eq', (operand) => holds({ kind: 'equals', values: parseValues(operand) })],
+  ['neq', (operand) => fails({ kind: 'equals', values: parseValues(operand) })],
   ['gt', (operand) => lower(operand, false)],
   ['gte', (operand) => lower(operand, true)],
   ['lt', (operand) => upper(operand, false)],
   ['lte', (operand) => upper(operand, true)],
-  ['between', (operand) => holds(betweenOf(operand))],
-  ['inq', (operand) => holds({ kind: 'equals', values: listedOf(operand) })],
-  ['nin', (operand) => fails({ kind: 'equals', values: listedOf(operand) })],
-  ['like', (operand) => holds(likeOf(operand, false))],
-  ['nlike', (operand) => fails(likeOf(operand, false))],
-  ['ilike', (operand) => holds(likeOf(operand, true))],
-  ['nilike', (operand) => fails(likeOf(operand, true))],
-  ['regexp', (operand) => holds({ kind: 'pattern', pattern: patternOf(operand, regexpPattern) })],
-  ['exists', (operand) => ({ negated: !switchOf(operand), test: { kind: 'exists' } })],
+  ['between', (operand) => holds(parseBetween(operand))],
+  ['inq', (operand) => holds({ kind: 'equals', values: parseListed(operand) })],
+  ['nin', (operand) => fails({ kind: 'equals', values: parseListed(operand) })],
+  ['like', (operand) => holds(parseLike(operand, false))],
+  ['nlike', (operand) => fails(parseLike(operand, false))],
+  ['ilike', (operand) => holds(parseLike(operand, true))],
+  ['nilike', (operand) => fails(parseLike(operand, true))],
+  [
+    'regexp',
+    (operand) => holds({ kind: 'pattern', pattern: parseOperandPattern(operand, regexpPattern) }),
+  ],
+  ['exists', (operand) => ({ negated: !parseSwitch(operand), test: { kind: 'exists' } })],
 ])
 
 /**
  * Reads a predicate. Each member is a field name with a value or an object of operators, or `and` or `or` with a list
  * of predicates. A resource matches if all members and all operators hold. Errors: FilterError.
  */
-export function whereOf(given: Json, location: FilterLocation): Where {
+export function parseWhere(given: Json, location: FilterLocation): Where {
   return new WhereReader().where(given, location, 0)
 }
 
@@ -75,14 +78,14 @@ class WhereReader {
       const reason = `\`and\` and \`or\` may be nested at most ${FILTER_LIMITS.depth} levels deep`
       throw location.error('FILTER_TOO_LARGE', reason)
     }
-    const list = listOf(given, location, FILTER_LIMITS.conditions)
+    const list = requireList(given, location, FILTER_LIMITS.conditions)
     if (list.length === 0) throw location.error('FILTER_MALFORMED', 'the list is empty')
     const of = list.map((each, index) => this.where(each, location.child(index), depth))
     return { kind: name === 'and' ? 'all' : 'any', of }
   }
 
   #field(name: string, given: Json, location: FilterLocation): Condition[] {
-    const path = pathOf(name, location)
+    const path = requirePath(name, location)
     const type = typeAt(path, location)
     const operators: [string, Json][] = isJsonObject(given)
       ? Object.entries(given)
@@ -120,7 +123,7 @@ function wrong({ location }: Operand, expected: string): FilterError {
  * Returns the values to compare with. Without a model, a text in bracket form that is also a JSON literal gives two
  * values: the literal and the text.
  */
-function valuesOf(operand: Operand): Scalar[] {
+function parseValues(operand: Operand): Scalar[] {
   const { given, location, type } = operand
   if (type !== null) {
     if (type.kind === 'compound') throw wrong(operand, type.expected)
@@ -133,15 +136,15 @@ function valuesOf(operand: Operand): Scalar[] {
     throw wrong(operand, 'a text, a number, true, false or null')
   }
   if (!location.isText || typeof given !== 'string') return [withoutSign(given)]
-  const literal = literalIn(given)
+  const literal = parseLiteral(given)
   return literal === undefined ? [given] : [literal, given]
 }
 
 /** Returns the value of `text` if it is a JSON number, `true`, `false` or `null`, otherwise undefined. */
-function literalIn(text: string): Exclude<Scalar, string> | undefined {
+function parseLiteral(text: string): Exclude<Scalar, string> | undefined {
   if (text === 'null') return null
   if (text === 'true' || text === 'false') return text === 'true'
-  const number = numberIn(text)
+  const number = parseExactNumber(text)
   return number === undefined ? undefined : (withoutSign(number) as number)
 }
 
@@ -150,18 +153,19 @@ function withoutSign<Value extends Scalar>(value: Value): Value | 0 {
   return value === 0 ? 0 : value
 }
 
-function listedOf(operand: Operand): Scalar[] {
-  const list = listOf(operand.given, operand.location, FILTER_LIMITS.values)
+function parseListed(operand: Operand): Scalar[] {
+  const list = requireList(operand.given, operand.location, FILTER_LIMITS.values)
   const values = list.flatMap((given, index) =>
-    valuesOf({ ...operand, given, location: operand.location.child(index) }),
+    parseValues({ ...operand, given, location: operand.location.child(index) }),
   )
   return [...new Set(values)]
 }
 
-function boundOf(operand: Operand, inclusive: boolean): Bound {
+function parseBound(operand: Operand, inclusive: boolean): Bound {
   const { given, location, type } = operand
   const isOrdered = type === null || type.kind === 'text' || type.kind === 'number'
-  const read = type === null ? orderedIn(given, location.isText) : type.read(given, location.isText)
+  const read =
+    type === null ? parseOrdered(given, location.isText) : type.read(given, location.isText)
   if (isOrdered && (typeof read === 'number' || typeof read === 'string')) {
     return { value: withoutSign(read), inclusive }
   }
@@ -176,26 +180,29 @@ function boundOf(operand: Operand, inclusive: boolean): Bound {
  * Without a model, a text in bracket form that is a number is compared as a number. Returns null for a number that would
  * be compared as its neighbour.
  */
-function orderedIn(given: Json, fromText: boolean): Json {
+function parseOrdered(given: Json, fromText: boolean): Json {
   if (!fromText || typeof given !== 'string') return given
-  return numberIn(given) ?? (isNumberText(given) ? null : given)
+  return parseExactNumber(given) ?? (isNumberText(given) ? null : given)
 }
 
-function betweenOf(operand: Operand): Test {
-  const list = listOf(operand.given, operand.location, 2)
+function parseBetween(operand: Operand): Test {
+  const list = requireList(operand.given, operand.location, 2)
   if (list.length !== 2) throw wrong(operand, 'a list of two values, the first and the last')
   const [from, to] = list.map((given, index) =>
-    boundOf({ ...operand, given, location: operand.location.child(index) }, true),
+    parseBound({ ...operand, given, location: operand.location.child(index) }, true),
   )
   if (typeof from?.value !== typeof to?.value) throw wrong(operand, 'two values of the same type')
   return { kind: 'range', from: from ?? null, to: to ?? null }
 }
 
-function likeOf(operand: Operand, caseless: boolean): Test {
-  return { kind: 'pattern', pattern: patternOf(operand, (text) => likePattern(text, caseless)) }
+function parseLike(operand: Operand, caseless: boolean): Test {
+  return {
+    kind: 'pattern',
+    pattern: parseOperandPattern(operand, (text) => likePattern(text, caseless)),
+  }
 }
 
-function patternOf(operand: Operand, read: (text: string) => Pattern): Pattern {
+function parseOperandPattern(operand: Operand, read: (text: string) => Pattern): Pattern {
   const { given, location, type } = operand
   if (typeof given !== 'string' || (type !== null && type.kind !== 'text')) {
     throw wrong(operand, type === null || type.kind === 'text' ? 'a pattern' : type.expected)
@@ -208,7 +215,7 @@ function patternOf(operand: Operand, read: (text: string) => Pattern): Pattern {
   }
 }
 
-function switchOf(operand: Operand): boolean {
+function parseSwitch(operand: Operand): boolean {
   const { given, location } = operand
   if (typeof given === 'boolean') return given
   if (location.isText && typeof given === 'string') {

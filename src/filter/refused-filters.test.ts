@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import type { Json } from '../base/json.ts'
 import { brackets, json, refusal } from './contract/test-filter.ts'
 import { FILTER_LIMITS, FilterError, statusOfFilter } from './filter.ts'
-import { filterOf } from './read-filter.ts'
+import { parseFilter } from './read-filter.ts'
 
 /** An expected result: `taken` for an accepted filter, or an error code and the JSON pointer to the error. */
 const CASES = /^(?:taken|FILTER_[A-Z_]+ (?:\/.*)?)$/s
@@ -157,7 +157,7 @@ it('accepts any input or rejects it with a code and a pointer', () => {
           value,
         ]),
       )
-      expect(refusal(() => filterOf(given))).toMatch(CASES)
+      expect(refusal(() => parseFilter(given))).toMatch(CASES)
     }),
     { numRuns: 2_000 },
   )
@@ -222,7 +222,7 @@ it('the message of each error states the cause, and its status is 400', () => {
     return null
   }
   const cases: [() => unknown, string][] = [
-    [() => filterOf({ filter: '{' }), 'filter: it is not JSON'],
+    [() => parseFilter({ filter: '{' }), 'filter: it is not JSON'],
     [() => json([]), 'filter: it is not a JSON object'],
     [() => json({ where: { a: { like: 5 } } }), 'filter/where/a/like: must be a pattern'],
     [() => json({ limit: 0 }), 'filter/limit: must be an integer, 1 or more'],

@@ -1,6 +1,6 @@
 // The ledger without its HTTP API, for commands that work on chains and folders. Importing this instead of
 // `index.ts` halves the start time of such a command, because no listener code is loaded.
-export { heightOf, packPosition, parsePosition, positionText } from '../chain/index.ts'
+export { packPosition, parsePosition, positionText, unpackHeight } from '../chain/index.ts'
 export {
   type FoundItem,
   isDatabaseUrl,
@@ -10,7 +10,7 @@ export {
   type Turns,
 } from '../storage/index.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'
-export { type Copied, copyStore, expectOwnDatabase, moveIntoDatabase } from './export/copy.ts'
+export { type Copied, copyStore, moveIntoDatabase, requireOwnDatabase } from './export/copy.ts'
 export {
   type ExportEnd,
   ExportError,
@@ -33,8 +33,8 @@ export {
   signedHeadFinding,
   signingFinding,
 } from './log/verify-signing.ts'
-export { verifierKeysOf } from './log/witness.ts'
-export { witnessOfText } from './log/witnesses.ts'
+export { parseVerifierKeys } from './log/witness.ts'
+export { parseWitness } from './log/witnesses.ts'
 export {
   type OpenLedger,
   type OpenLedgerOptions,
@@ -45,9 +45,9 @@ export type { FinishedVerification } from './node/scheduled-verification.ts'
 export { type NodeVerification, verifyNode } from './node/verify-node.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { isMirrorFolder } from './peers/mirror.ts'
-export { restoredHeightIn, restoredMirrorIn } from './peers/new-chain.ts'
+export { findRestoredMirror, readRestoredHeight } from './peers/new-chain.ts'
 export { PeerClient } from './peers/peer-client.ts'
-export { type Peer, peerOfText, rootUrl } from './peers/peer-list.ts'
+export { type Peer, parsePeer, rootUrl } from './peers/peer-list.ts'
 export {
   type Restored,
   type RestoreOptions,

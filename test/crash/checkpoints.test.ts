@@ -5,7 +5,7 @@ import {
   type Checkpoint,
   nodeVerifySignature,
   openCheckpoint,
-  verifierKeyOf,
+  parseVerifierKey,
   verifyConsistency,
 } from '../../src/chain/index.ts'
 import { type ServedLedger, serveLedger } from '../support/daicho.ts'
@@ -41,7 +41,7 @@ it(`publishes only checkpoints that continue every earlier checkpoint, through $
   expect((await fetch(`${server.url}/api/fruit`, { method: 'POST' })).status).toBe(200)
   const { serverid } = JSON.parse((await textAt(`${server.url}/api/serverid`)) ?? '{}')
   const log = () => `${server.url}/api/ledgers/${serverid}`
-  const key = verifierKeyOf(((await textAt(`${log()}/vkey`)) ?? '').trim())
+  const key = parseVerifierKey(((await textAt(`${log()}/vkey`)) ?? '').trim())
   const notes = new Set<string>()
   const heads: Checkpoint[] = []
 

@@ -8,16 +8,16 @@ import {
   blockLeaf,
   checkpointText,
   type Head,
-  headOf,
   logOrigin,
   provenBlockJson,
   rawPublicKey,
   sealBlock,
-  serverIdOf,
   signedNote,
+  toHead,
+  toServerId,
   verifierKeyText,
 } from '../../src/chain/index.ts'
-import { ChainVerifier, EMPTY_FRONTIER, grown, rootOf } from '../../src/chain/portable.ts'
+import { ChainVerifier, EMPTY_FRONTIER, frontierRoot, grown } from '../../src/chain/portable.ts'
 import { verifySignature } from '../../src/dashboard/browser/verification/signature.ts'
 import {
   type ChainSource,
@@ -52,7 +52,7 @@ it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
     const verified = verifyListedBlock(block, Number(serverid), chain)
     expect(verified).toEqual({ entries: commitments.length, erased: 0 })
     expect(chain.state.head).toMatchObject({ height, id })
-    expect(rootOf(chain.state.frontier)).toEqual(
+    expect(frontierRoot(chain.state.frontier)).toEqual(
       createHash('sha256').update(Buffer.of(0)).update(expected[name].header).digest(),
     )
   },
@@ -64,7 +64,7 @@ it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
  */
 function chain(signedRoot?: Uint8Array): { source: ChainSource; blocks: JsonObject[] } {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
-  const serverId = serverIdOf(publicKey)
+  const serverId = toServerId(publicKey)
   const blocks: JsonObject[] = []
   let head: Head | null = null
   let log = EMPTY_FRONTIER
@@ -80,12 +80,12 @@ function chain(signedRoot?: Uint8Array): { source: ChainSource; blocks: JsonObje
     const timestamps = [height * 10, height * 10 + 1]
     const blinds = new Uint8Array(64).fill(height + 1)
     const block = sealBlock(head, { serverId, entries, timestamps, blinds })
-    head = headOf(block)
+    head = toHead(block)
     log = grown(log, blockLeaf(block)).frontier
     blocks.push(JSON.parse(provenBlockJson(block)))
   }
   const key = { name: logOrigin(serverId), publicKey: rawPublicKey(publicKey) }
-  const text = checkpointText({ origin: key.name, size: 4, root: signedRoot ?? rootOf(log) })
+  const text = checkpointText({ origin: key.name, size: 4, root: signedRoot ?? frontierRoot(log) })
   const source = {
     serverId,
     verifierKey: `${verifierKeyText(key)}\n`,
@@ -107,7 +107,7 @@ it('verifies a valid chain, remembers it, and verifies it again', async () => {
 })
 
 it('reports the problem "log" if the key of the node has signed another chain', async () => {
-  const { source } = chain(rootOf(EMPTY_FRONTIER))
+  const { source } = chain(frontierRoot(EMPTY_FRONTIER))
   expect(await verify(source)).toMatchObject({ fault: { code: 'log' }, blocks: 4, remember: null })
 })
 

@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
-import { EMPTY_FRONTIER, rootOf, witnessKeyText } from '../../src/chain/index.ts'
+import { EMPTY_FRONTIER, frontierRoot, witnessKeyText } from '../../src/chain/index.ts'
 import { type Daicho, startProgram } from '../support/program.ts'
 
 const TORCHWOOD = 'filippo.io/torchwood@v0.9.0'
@@ -79,7 +79,7 @@ async function startLitewitness(vkey: string): Promise<{ vkey: string; url: stri
   await until('litewitness listens', () => fetch(url).then(Boolean, () => false))
   const database = new DatabaseSync(at('litewitness.db'))
   const [origin = ''] = vkey.split('+')
-  const root = Buffer.from(rootOf(EMPTY_FRONTIER)).toString('base64')
+  const root = Buffer.from(frontierRoot(EMPTY_FRONTIER)).toString('base64')
   database
     .prepare('INSERT INTO log (origin, tree_size, tree_hash) VALUES (?, 0, ?)')
     .run(origin, root)

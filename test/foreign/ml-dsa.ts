@@ -9,13 +9,13 @@ import {
   cosignatureBy,
   cosignatureLine,
   nodeVerifySignature,
+  parseWitnessKey,
   signedNote,
   verifierKeyText,
-  witnessKeyOf,
   witnessKeyText,
 } from '../../src/chain/index.ts'
 import { temporaryNodeKey } from '../../src/ledger/log/node-key.ts'
-import { logKeyOf } from '../../src/ledger/log/signed-head.ts'
+import { toLogKey } from '../../src/ledger/log/signed-head.ts'
 
 const TORCHWOOD = 'filippo.io/torchwood@v0.10.0'
 /** The first Go version with crypto/mldsa. */
@@ -42,7 +42,7 @@ function build(name: string): string {
 }
 
 async function isAccepted(vkey: string, note: string): Promise<boolean> {
-  const found = cosignatureBy(nodeVerifySignature, witnessKeyOf(vkey), note)
+  const found = cosignatureBy(nodeVerifySignature, parseWitnessKey(vkey), note)
   return found.then(
     (cosignature) => cosignature !== null,
     () => false,
@@ -55,7 +55,7 @@ function expect(isSo: boolean, what: string): void {
 
 try {
   const [cosign, open] = [build('ml-dsa'), build('open-note')]
-  const { verifier, privateKey: logKey } = logKeyOf(temporaryNodeKey())
+  const { verifier, privateKey: logKey } = toLogKey(temporaryNodeKey())
   const { publicKey, privateKey } = generateKeyPairSync('ml-dsa-44')
   const raw = publicKey.export({ format: 'der', type: 'spki' }).subarray(-1_312)
   const key = { name: NAME, publicKey: Uint8Array.from(raw) }

@@ -10,14 +10,14 @@ import { CodedError } from '../../src/base/coded-error.ts'
 import {
   nodeVerifySignature,
   openCheckpoint,
-  verifierKeyOf,
+  parseVerifierKey,
   verifyProofFile,
 } from '../../src/chain/index.ts'
 import { readSettings } from '../../src/cli/composition/settings.ts'
 import { Exit } from '../../src/cli/exit.ts'
 import { openPairs } from '../../src/guarded-path/index.ts'
 import { exportLines, readExport } from '../../src/ledger/core.ts'
-import { existingNodeKey } from '../../src/ledger/log/node-key.ts'
+import { findNodeKey } from '../../src/ledger/log/node-key.ts'
 import { definitionIn, definitionOf, readNetwork, writeArchive } from '../../src/network/index.ts'
 import { readVectorFile } from '../../src/rate-feed/sources.ts'
 import { openUserDirectory } from '../../src/sample-api/index.ts'
@@ -217,7 +217,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
     good: sample('node.key'),
     read: (bytes) => {
       writeFileSync(join(folder, 'node.key'), bytes)
-      return existingNodeKey(folder)
+      return findNodeKey(folder)
     },
   },
   'a vector of rates': {
@@ -250,7 +250,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
 }
 
 function keyOf(text: string) {
-  return verifierKeyOf(text)
+  return parseVerifierKey(text)
 }
 
 function refusing(read: () => unknown): void {

@@ -1,7 +1,7 @@
 // A node shows different histories to different peers. The peers mirror each other.
 import { connect, createServer } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
-import { nodeVerifySignature, verifierKeyOf, verifyEvidence } from '../../src/chain/index.ts'
+import { nodeVerifySignature, parseVerifierKey, verifyEvidence } from '../../src/chain/index.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { backupOf, mirror, PEERS } from '../support/peers.ts'
 import { until } from '../support/until.ts'
@@ -66,7 +66,7 @@ async function frozenAt(node: LedgerNode, liar: LedgerNode) {
     async () => (await mirrorAt(node, serverId))?.state === 'frozen',
   )
   const { evidence = null } = (await mirrorAt(node, serverId)) ?? {}
-  const key = verifierKeyOf(liar.service.log.verifierKey)
+  const key = parseVerifierKey(liar.service.log.verifierKey)
   const { checkpoints, fork } = await verifyEvidence(
     nodeVerifySignature,
     key,

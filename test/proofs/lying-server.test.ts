@@ -6,7 +6,7 @@ import {
   type Checkpoint,
   nodeVerifySignature,
   type ProofErrorCode,
-  verifierKeyOf,
+  parseVerifierKey,
 } from '../../src/chain/index.ts'
 import { type Fetch, VerifyingReader } from '../../src/chain/portable.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
@@ -20,7 +20,7 @@ const asking =
 
 async function keyOf(node: LedgerNode) {
   const { text } = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)
-  return verifierKeyOf(text.trim())
+  return parseVerifierKey(text.trim())
 }
 
 /** Starts nodes with the same key and different folders, as an attacker with a copy of the key could. */

@@ -11,12 +11,12 @@ import {
   findContradiction,
   nodeVerifySignature,
   openCheckpoint,
+  parseVerifierKey,
   provenBlockJson,
   quorumPolicy,
   rawBlock,
   rawPublicKey,
   unverifiedText,
-  verifierKeyOf,
   verifyEvidence,
   verifyProofFile,
   witnessKeyText,
@@ -68,7 +68,7 @@ beforeAll(async () => {
   chain = await recordEveryMethod(node)
   ;({ serverId } = node.service)
   const text = async (path: string) => (await node.send('GET', path)).text
-  const key = verifierKeyOf(node.service.log.verifierKey)
+  const key = parseVerifierKey(node.service.log.verifierKey)
   for (const [name, path] of [
     ['proof', '/api/fruit/plum/proof'],
     ['proof of an erasure', '/api/fruit/plum/proof?position=9.0'],

@@ -2,12 +2,12 @@ import { createHash, createHmac, sign } from 'node:crypto'
 import { toBase64 } from '../../src/base/base64.ts'
 import { checkpointText, leafHash, signedNote, verifierKeyText } from '../../src/chain/index.ts'
 import { temporaryNodeKey } from '../../src/ledger/log/node-key.ts'
-import { logKeyOf } from '../../src/ledger/log/signed-head.ts'
+import { toLogKey } from '../../src/ledger/log/signed-head.ts'
 
 // Proofs and blocks that every verifier must refuse. Each is wrong in one respect only, and correctly hashed and signed,
 // because the holder of a key can sign anything.
 
-export const KEY = logKeyOf(temporaryNodeKey())
+export const KEY = toLogKey(temporaryNodeKey())
 export const VKEY: string = verifierKeyText(KEY.verifier)
 export const SERVER_ID: number = Number(KEY.verifier.name.slice('daicho/'.length))
 

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { LedgerClient } from '../../src/client/index.ts'
-import { verifierKeysOf, witnessOfText } from '../../src/ledger/core.ts'
+import { parseVerifierKeys, parseWitness } from '../../src/ledger/core.ts'
 import { runDaicho } from '../support/daicho.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { TestLog } from '../support/test-log.ts'
@@ -19,13 +19,13 @@ async function cosignedNode() {
   const { verifierKey: vkey } = first.service.log
   const { serverId } = first.service
   await first.close()
-  const witness = await startLedgerNode({ witnessOf: verifierKeysOf([vkey]) })
+  const witness = await startLedgerNode({ witnessOf: parseVerifierKeys([vkey]) })
   const stranger = await startLedgerNode()
   const witnessKey = await witnessKeyOf(witness)
   const node = await startLedgerNode({
     folder,
     witnesses: {
-      witnesses: [witnessOfText(`${witnessKey} ${witness.url}/api/ledgers/witness`)],
+      witnesses: [parseWitness(`${witnessKey} ${witness.url}/api/ledgers/witness`)],
       allowPrivate: true,
       report: () => {},
     },

@@ -1,9 +1,9 @@
 import {
-  checkpointOf,
   evidenceText,
   nodeVerifySignature,
   openCheckpoint,
-  verifierKeyOf,
+  parseCheckpoint,
+  parseVerifierKey,
   verifyEvidence,
 } from '../../src/chain/index.ts'
 import { type Copy, copyAt, fits } from './copies.ts'
@@ -88,7 +88,7 @@ async function checkEvidence(
   node: SimulatedNode,
   { evidence, ids, isOwn, at, seen }: Copy,
 ): Promise<void> {
-  const key = verifierKeyOf(node.identity.vkey)
+  const key = parseVerifierKey(node.identity.vkey)
   // If the node lacks blocks of a signed head that it has seen, its evidence has no proof that others can verify.
   const isPrivate = evidence?.proof === null && !isOwn && evidence.notes[0] === seen
   const seenSize = signed.find(({ note }) => note === seen)?.ids.length ?? 0
@@ -146,7 +146,7 @@ function checkSigned(scene: Scene, node: SimulatedNode): void {
   let longest: readonly string[] = []
   for (const { serverId, note, ids } of signed) {
     if (serverId !== node.identity.serverId) continue
-    const { size } = checkpointOf(note.slice(0, note.indexOf('\n\n') + 1))
+    const { size } = parseCheckpoint(note.slice(0, note.indexOf('\n\n') + 1))
     if (size !== ids.length) world.fault(`${node.host} has signed blocks that it did not store`)
     if (!fits(longest, ids)) world.fault(`${node.host} has signed two histories`)
     if (ids.length > longest.length) longest = ids

@@ -3,10 +3,10 @@ import { isJsonObject, type Json } from '../../src/base/json.ts'
 import {
   type Block,
   type Head,
-  headOf,
   parseBlockParts,
   provenBlockJson,
   sealBlock,
+  toHead,
 } from '../../src/chain/index.ts'
 import type { Answer, Sent } from './network.ts'
 import type { SignedHistory } from './simulated-node.ts'
@@ -108,7 +108,7 @@ function sealedAnew(values: Blocks, at: number): Buffer {
       head ??
       (parts.prevId === null ? null : { height: parts.height - 1, id: parts.prevId, timestamp: 0 })
     if (index >= at) block = sealBlock(before, block)
-    head = headOf(block)
+    head = toHead(block)
     return provenBlockJson(block)
   })
   return Buffer.from(`{"status":true,"ledgers":[${texts.join(',')}],"limit":1,"offset":0}`)

@@ -3,10 +3,10 @@ import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CodedError } from '../../src/base/coded-error.ts'
 import {
-  checkpointOf,
   logOrigin,
+  parseCheckpoint,
   rawPublicKey,
-  serverIdOf,
+  toServerId,
   verifierKeyText,
 } from '../../src/chain/index.ts'
 import type { Outbound } from '../../src/http/outbound.ts'
@@ -42,7 +42,7 @@ export function identityOf(world: World): Identity {
   const key = Buffer.concat([PKCS8_PREFIX, world.bytes(32)])
   const privateKey = createPrivateKey({ key, format: 'der', type: 'pkcs8' })
   const publicKey = createPublicKey(privateKey)
-  const serverId = serverIdOf(publicKey)
+  const serverId = toServerId(publicKey)
   return {
     pem: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(),
     serverId,
@@ -291,7 +291,7 @@ export class SimulatedNode {
 
   #signed(note: string): void {
     const { world, signed } = this.#context
-    const { size } = checkpointOf(note.slice(0, note.indexOf('\n\n') + 1))
+    const { size } = parseCheckpoint(note.slice(0, note.indexOf('\n\n') + 1))
     world.note(`${this.host} has signed ${size} blocks`)
     signed.push({ serverId: this.identity.serverId, note, ids: this.#ids.slice(0, size) })
   }

@@ -1,5 +1,5 @@
 import type { WorkerOptions } from 'node:worker_threads'
-import { type Block, headOf } from '../../src/chain/index.ts'
+import { type Block, toHead } from '../../src/chain/index.ts'
 import type { Platform, Thread } from '../../src/ledger/platform.ts'
 import { openStore, type Store, StoreError, type StoreOptions } from '../../src/storage/index.ts'
 import type { Network, Sent } from './network.ts'
@@ -87,7 +87,7 @@ export class SimulatedPlatform implements Platform {
       await work()
     }
     const slow: Pick<Store, 'append' | 'exclusive' | 'transaction'> = {
-      exclusive: (work) => store.exclusive((head) => work(hasty === null ? head : headOf(hasty))),
+      exclusive: (work) => store.exclusive((head) => work(hasty === null ? head : toHead(hasty))),
       append: async (block, effects, answers) => {
         if (isTransaction) return store.append(block, effects, answers)
         const stored = commit(() => store.append(block, effects, answers)).then(() =>

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import {
   evidenceText,
   nodeVerifySignature,
-  verifierKeyOf,
+  parseVerifierKey,
   verifyEvidence,
 } from '../../src/chain/index.ts'
 import { contradict, copyAt } from './copies.ts'
@@ -44,7 +44,7 @@ it('two mirrors that are peers of each other detect two histories within two int
         if (now.every(({ evidence }) => evidence !== null)) break
         if (contradict(...now)) stepsDeceived += 1
       }
-      const key = verifierKeyOf(victim.identity.vkey)
+      const key = parseVerifierKey(victim.identity.vkey)
       for (const { evidence } of await copies()) {
         if (evidence === null) throw new Error(`seed ${seed}: there is no evidence`)
         await verifyEvidence(nodeVerifySignature, key, evidenceText(evidence))

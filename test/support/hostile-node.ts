@@ -5,8 +5,8 @@ import {
   checkpointText,
   logOrigin,
   rawPublicKey,
-  serverIdOf,
   signedNote,
+  toServerId,
   verifierKeyText,
 } from '../../src/chain/index.ts'
 
@@ -31,7 +31,7 @@ export type HostileAnswer = (
 
 export async function startHostileNode(answer: HostileAnswer): Promise<HostileNode> {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
-  const serverId = serverIdOf(publicKey)
+  const serverId = toServerId(publicKey)
   const verifier = { name: logOrigin(serverId), publicKey: rawPublicKey(publicKey) }
   const root = randomBytes(32)
   const server = createServer((request, reply) => {

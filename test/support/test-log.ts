@@ -1,11 +1,11 @@
 import { toBase64 } from '../../src/base/base64.ts'
 import {
-  checkpointOf,
   EMPTY_FRONTIER,
   type Frontier,
   grown,
   leafHash,
   nodePlace,
+  parseCheckpoint,
   proveConsistency,
   type ReadNodes,
   readableLog,
@@ -14,7 +14,7 @@ import {
   verifierKeyText,
 } from '../../src/chain/index.ts'
 import { temporaryNodeKey } from '../../src/ledger/log/node-key.ts'
-import { type LogKey, logKeyOf, signHead } from '../../src/ledger/log/signed-head.ts'
+import { type LogKey, signHead, toLogKey } from '../../src/ledger/log/signed-head.ts'
 
 /** A signed log whose leaves are texts. Two logs with one key and different names contradict each other. */
 export class TestLog {
@@ -24,7 +24,7 @@ export class TestLog {
   readonly #nodes: (readonly Uint8Array[])[] = []
   readonly #frontiers: Frontier[] = [EMPTY_FRONTIER]
 
-  constructor(leaves: number, name: string, key: LogKey = logKeyOf(temporaryNodeKey())) {
+  constructor(leaves: number, name: string, key: LogKey = toLogKey(temporaryNodeKey())) {
     this.key = key
     this.#name = name
     this.vkey = verifierKeyText(key.verifier)
@@ -48,7 +48,7 @@ export class TestLog {
 
   /** Returns the log of the first `size` leaves, in the form that the search for contradictions needs. */
   signed(size: number): SignedLog {
-    const checkpoint = checkpointOf(unverifiedText(this.note(size)))
+    const checkpoint = parseCheckpoint(unverifiedText(this.note(size)))
     const header = async (height: number) => `${this.#name} ${height}`
     return readableLog(checkpoint, { nodes: this.#read, header })
   }

@@ -2,11 +2,11 @@ import { generateKeyPairSync, hash, sign } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { Json } from '../../base/json.ts'
 import { headerText } from '../block.ts'
-import { EMPTY_FRONTIER, type Frontier, grown, leafHash, rootOf } from '../merkle-tree.ts'
+import { EMPTY_FRONTIER, type Frontier, frontierRoot, grown, leafHash } from '../merkle-tree.ts'
 import { nodeVerifySignature, rawPublicKey } from '../node-keys.ts'
-import { type Audited, auditedJson, auditedOf, auditLog, NOTHING_AUDITED } from './audit.ts'
+import { type Audited, auditedJson, auditLog, decodeAudited, NOTHING_AUDITED } from './audit.ts'
 import { checkpointText, logOrigin, signedNote } from './checkpoint.ts'
-import { entryBundle, tileOf } from './tiles.ts'
+import { entryBundle, parseTile } from './tiles.ts'
 
 const SERVER = 4_126
 const { privateKey, publicKey } = generateKeyPairSync('ed25519')
@@ -40,14 +40,14 @@ function frontierOf(headers: readonly string[]): Frontier {
  * Returns a log with the tiles and the signed head of `headers`, which may be invalid. The log records the paths that
  * are requested from it.
  */
-function logOf(headers: readonly string[], root = rootOf(frontierOf(headers))) {
+function logOf(headers: readonly string[], root = frontierRoot(frontierOf(headers))) {
   const requestedPaths: string[] = []
   const text = checkpointText({ origin: key.name, size: headers.length, root })
   const note = signedNote(key, text, (bytes) => sign(null, bytes, privateKey))
   const fetch = async (path: string): Promise<Uint8Array> => {
     requestedPaths.push(path)
     if (path === 'checkpoint') return bytesOf(note)
-    const tile = tileOf(path.slice('tile/'.length))
+    const tile = parseTile(path.slice('tile/'.length))
     if (tile === null) throw new Error(`no tile: ${path}`)
     const part = headers.slice(tile.index * 256, tile.index * 256 + tile.width)
     return tile.level === 'entries'
@@ -116,13 +116,13 @@ it('reads each tile that contains new hashes once, and reports progress', async 
 it('stores the state of an audit as JSON, and rejects an incomplete state', () => {
   for (const size of SIZES) {
     const storedState = JSON.stringify(auditedJson(after(longest.slice(0, size))))
-    const again = auditedOf(JSON.parse(storedState))
+    const again = decodeAudited(JSON.parse(storedState))
     expect(again === null ? null : JSON.stringify(auditedJson(again))).toBe(storedState)
   }
   const stored = JSON.parse(JSON.stringify(auditedJson(after(longest.slice(0, 3)))))
   const [peak] = stored.peaks
   const headId = 'ab'.repeat(64)
-  expect(auditedOf({ ...stored, headId })).not.toBeNull()
+  expect(decodeAudited({ ...stored, headId })).not.toBeNull()
   const wrong: Json[] = [
     ...[null, [], 'text', {}, { ...stored, size: '3' }, { ...stored, size: 2.5 }],
     ...[
@@ -145,7 +145,7 @@ it('stores the state of an audit as JSON, and rejects an incomplete state', () =
       headId: other,
     })),
   ]
-  for (const value of wrong) expect(auditedOf(value), JSON.stringify(value)).toBeNull()
+  for (const value of wrong) expect(decodeAudited(value), JSON.stringify(value)).toBeNull()
 })
 
 it('reports a roll-back if the log is shorter than before', async () => {

@@ -6,9 +6,9 @@ import {
   EMPTY_FRONTIER,
   type Frontier,
   frontierNodes,
+  frontierRoot,
   grown,
   leafHash,
-  rootOf,
 } from '../merkle-tree.ts'
 import { ProofError, type VerifierKey, type VerifySignature } from './checkpoint.ts'
 import { type CosignedCheckpoint, openCosigned, type WitnessPolicy } from './cosignatures.ts'
@@ -64,7 +64,7 @@ export async function auditLog(
     audited = await auditTile(options, audited, checkpoint.size)
     options.progress?.(audited.frontier.size, checkpoint.size)
   }
-  if (equalBytes(rootOf(audited.frontier), checkpoint.root)) return { checkpoint, audited }
+  if (equalBytes(frontierRoot(audited.frontier), checkpoint.root)) return { checkpoint, audited }
   if (known === 0) {
     throw new ProofError('LOG_BROKEN', 'the signed root does not match the headers')
   }
@@ -119,7 +119,7 @@ export function auditedJson({ frontier, headId }: Audited): Json {
 }
 
 /** Parses the output of `auditedJson`. Returns null for any other value. */
-export function auditedOf(value: Json | undefined): Audited | null {
+export function decodeAudited(value: Json | undefined): Audited | null {
   if (!isJsonObject(value) || !Array.isArray(value.peaks)) return null
   const { size, headId = null } = value
   const peaks = value.peaks

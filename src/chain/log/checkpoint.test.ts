@@ -3,16 +3,16 @@ import { expect, it } from 'vitest'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { nodeVerifySignature, rawPublicKey } from '../node-keys.ts'
 import {
-  checkpointOf,
   checkpointText,
   openCheckpoint,
   openNote,
+  parseCheckpoint,
+  parseVerifierKey,
   signedNote,
-  verifierKeyOf,
   verifierKeyText,
 } from './checkpoint.ts'
 
-const keyOf = (text: string) => verifierKeyOf(text)
+const keyOf = (text: string) => parseVerifierKey(text)
 const codeOf = async (work: () => unknown): Promise<string> => {
   try {
     await work()
@@ -151,10 +151,10 @@ it('opens a note of 65,536 characters, and rejects a longer note', async () => {
 const TREE = 'go.sum database tree\n123456789012\nTszzRgjTG6xce+z2AG31kAXYKBgQVtCSCE40HmuwBb0=\n'
 
 it('reads and writes the checkpoint of the Go package sumdb/tlog', () => {
-  const tree = checkpointOf(TREE)
+  const tree = parseCheckpoint(TREE)
   expect(tree).toMatchObject({ origin: 'go.sum database tree', size: 123_456_789_012 })
   expect(checkpointText(tree)).toBe(TREE)
-  expect(checkpointOf(`${TREE}an extension\n`)).toEqual(tree)
+  expect(parseCheckpoint(`${TREE}an extension\n`)).toEqual(tree)
 })
 
 it.each([
@@ -170,14 +170,14 @@ it.each([
   ['an empty line', `${TREE}\n`],
   ['no newline at the end', TREE.slice(0, -1)],
 ])('rejects a checkpoint with %s', async (_, text) => {
-  expect(await codeOf(() => checkpointOf(text))).toBe('CHECKPOINT_MALFORMED')
+  expect(await codeOf(() => parseCheckpoint(text))).toBe('CHECKPOINT_MALFORMED')
 })
 
 it('rejects a checkpoint of another log, even if it is signed with the expected key', async () => {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const key = { name: 'daicho/7', publicKey: rawPublicKey(publicKey) }
   const signed = (origin: string) =>
-    signedNote(key, checkpointText({ ...checkpointOf(TREE), origin }), (message) =>
+    signedNote(key, checkpointText({ ...parseCheckpoint(TREE), origin }), (message) =>
       sign(null, message, privateKey),
     )
   expect(await openCheckpoint(nodeVerifySignature, key, signed('daicho/7'))).toMatchObject({

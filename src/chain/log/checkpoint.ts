@@ -53,7 +53,7 @@ export interface VerifierKey {
 }
 
 /** Returns the Web Crypto name of the algorithm of a raw public key. */
-export function algorithmOf(publicKey: Uint8Array): 'Ed25519' | 'ML-DSA-44' {
+export function keyAlgorithm(publicKey: Uint8Array): 'Ed25519' | 'ML-DSA-44' {
   return publicKey.length === KEY_BYTES[COSIGNATURE_ML_DSA] ? 'ML-DSA-44' : 'Ed25519'
 }
 
@@ -64,8 +64,8 @@ const SPKI_PREFIXES = {
 }
 
 /** Encodes a raw public key in DER. */
-export function spkiOf(publicKey: Uint8Array): Uint8Array {
-  return joined(SPKI_PREFIXES[algorithmOf(publicKey)], publicKey)
+export function toSpki(publicKey: Uint8Array): Uint8Array {
+  return joined(SPKI_PREFIXES[keyAlgorithm(publicKey)], publicKey)
 }
 
 /** Verifies `signature` over `message` with the raw key `publicKey`. Asynchronous because of Web Crypto. */
@@ -78,8 +78,8 @@ export type VerifySignature = (
 /** Verifies with Web Crypto. Rejects in old browsers, which lack the algorithm, and on pages without TLS. */
 export const webVerifySignature: VerifySignature = async (publicKey, message, signature) => {
   const { subtle } = globalThis.crypto
-  const algorithm = algorithmOf(publicKey)
-  const spki = Uint8Array.from(spkiOf(publicKey))
+  const algorithm = keyAlgorithm(publicKey)
+  const spki = Uint8Array.from(toSpki(publicKey))
   const key = await subtle.importKey('spki', spki, algorithm, false, ['verify'])
   return subtle.verify(algorithm, key, Uint8Array.from(signature), Uint8Array.from(message))
 }
@@ -99,7 +99,7 @@ export function verifierKeyText(key: VerifierKey, type: KeyType = ED25519): stri
 }
 
 /** Parses the verifier key of a log. Errors: NOTE_MALFORMED, even for a valid key of another type. */
-export function verifierKeyOf(text: string): VerifierKey {
+export function parseVerifierKey(text: string): VerifierKey {
   const key = keyOfType(text, ED25519)
   if (key !== null) return key
   throw new ProofError('NOTE_MALFORMED', 'this is not an Ed25519 verifier key')
@@ -241,7 +241,7 @@ export function checkpointText({ origin, size, root }: Checkpoint): string {
  * Parses the text of a checkpoint. Lines after the third are extensions, which are ignored. Errors:
  * CHECKPOINT_MALFORMED. Source: c2sp.org/tlog-checkpoint.
  */
-export function checkpointOf(text: string): Checkpoint {
+export function parseCheckpoint(text: string): Checkpoint {
   const lines = text.split('\n')
   const [origin = '', size = '', encoded = ''] = lines
   const root = fromBase64(encoded)
@@ -264,7 +264,7 @@ export async function openCheckpoint(
   key: VerifierKey,
   note: string,
 ): Promise<Checkpoint> {
-  const checkpoint = checkpointOf(await openNote(verifySignature, key, note))
+  const checkpoint = parseCheckpoint(await openNote(verifySignature, key, note))
   if (checkpoint.origin === key.name) return checkpoint
   throw new ProofError('CHECKPOINT_FOREIGN', `the checkpoint belongs to ${checkpoint.origin}`)
 }

@@ -7,10 +7,10 @@ import {
   cosignatureBy,
   cosignatureLine,
   openCosigned,
-  policyOf,
+  parsePolicy,
+  parseWitnessKey,
   quorumPolicy,
   requireQuorum,
-  witnessKeyOf,
   witnessKeyText,
 } from './cosignatures.ts'
 
@@ -90,7 +90,7 @@ it.each([
   ['g', ['ab', 'ac', 'bc', 'abc'], ['', 'a', 'c']],
   ['both', ['abc', 'ac', 'bc'], ['ab', 'c', '']],
 ] as const)('evaluates a policy with the quorum %s', async (quorum, met, missed) => {
-  const policy = policyOf(
+  const policy = parsePolicy(
     [
       '# the witnesses',
       `log ${verifierKeyText(log.key)} https://log.example`,
@@ -147,12 +147,12 @@ it.each([
   ['group g any x', 'line 1 of the policy: no earlier line defines x'],
   ['#'.repeat(262_145), 'the policy is too long'],
 ])('rejects the policy %j', (text, message) => {
-  expect(() => policyOf(text)).toThrow(message)
+  expect(() => parsePolicy(text)).toThrow(message)
 })
 
 it('rejects keys of another type, and a quorum that the witnesses cannot reach', () => {
-  expect(witnessKeyOf(a.vkey)).toEqual(a.key)
-  expect(() => witnessKeyOf(verifierKeyText(a.key))).toThrow('not the key of a witness')
+  expect(parseWitnessKey(a.vkey)).toEqual(a.key)
+  expect(() => parseWitnessKey(verifierKeyText(a.key))).toThrow('not the key of a witness')
   expect(() => quorumPolicy([a.vkey], 2)).toThrow('a group has any, all or a number')
   expect(() => quorumPolicy([], 0)).toThrow('a group has any, all or a number')
 })
@@ -183,7 +183,7 @@ const VECTOR = new URL('../../../test/vectors/ml-dsa-cosignature.txt', import.me
 const [mlDsaKey = '', mlDsaLine = ''] = readFileSync(VECTOR, 'utf8').split('\n')
 
 it.skipIf(!hasMlDsa)('counts an ML-DSA-44 cosignature made by another program', async () => {
-  const key = witnessKeyOf(mlDsaKey)
+  const key = parseWitnessKey(mlDsaKey)
   expect(witnessKeyText(key)).toBe(mlDsaKey)
   const line = `${mlDsaLine}\n`
   const policy = quorumPolicy([mlDsaKey, a.vkey])

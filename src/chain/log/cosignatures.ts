@@ -1,21 +1,21 @@
 import { equalBytes, joined } from '../hashes.ts'
-import { EMPTY_FRONTIER, rootOf } from '../merkle-tree.ts'
+import { EMPTY_FRONTIER, frontierRoot } from '../merkle-tree.ts'
 import {
-  algorithmOf,
   type Checkpoint,
   COSIGNATURE,
   COSIGNATURE_ML_DSA,
-  checkpointOf,
   checkpointText,
+  keyAlgorithm,
   keyOfType,
   openCheckpoint,
   ProofError,
+  parseCheckpoint,
   parseNote,
+  parseVerifierKey,
   signatureLine,
   signaturesBy,
   type VerifierKey,
   type VerifySignature,
-  verifierKeyOf,
   verifierKeyText,
 } from './checkpoint.ts'
 
@@ -36,22 +36,24 @@ const GROUPS_MAX = 60
 const PROBLEM_LENGTH_MAX = 200
 
 const UTF8 = new TextEncoder()
-const EMPTY_ROOT = rootOf(EMPTY_FRONTIER)
+const EMPTY_ROOT = frontierRoot(EMPTY_FRONTIER)
 
 /** Formats the key of a witness as a verifier key of type 4 or 6. */
 export function witnessKeyText(key: VerifierKey): string {
-  return verifierKeyText(key, typeOf(key))
+  return verifierKeyText(key, witnessKeyType(key))
 }
 
 /** Parses the key of a witness. Errors: NOTE_MALFORMED, even for the key of a log. */
-export function witnessKeyOf(text: string): VerifierKey {
+export function parseWitnessKey(text: string): VerifierKey {
   const key = keyOfType(text, COSIGNATURE) ?? keyOfType(text, COSIGNATURE_ML_DSA)
   if (key !== null) return key
   throw new ProofError('NOTE_MALFORMED', 'this is not the key of a witness (type 4 or 6)')
 }
 
-function typeOf({ publicKey }: VerifierKey): typeof COSIGNATURE | typeof COSIGNATURE_ML_DSA {
-  return algorithmOf(publicKey) === 'Ed25519' ? COSIGNATURE : COSIGNATURE_ML_DSA
+function witnessKeyType({
+  publicKey,
+}: VerifierKey): typeof COSIGNATURE | typeof COSIGNATURE_ML_DSA {
+  return keyAlgorithm(publicKey) === 'Ed25519' ? COSIGNATURE : COSIGNATURE_ML_DSA
 }
 
 /** Returns the message that the witness with `key` signs for `text`, or null if this key cannot cosign this text. */
@@ -60,7 +62,8 @@ function signedMessage(
   timestamp: bigint | number,
   text: string,
 ): Uint8Array | null {
-  if (typeOf(key) === COSIGNATURE_ML_DSA) return subtreeMessage(key, BigInt(timestamp), text)
+  if (witnessKeyType(key) === COSIGNATURE_ML_DSA)
+    return subtreeMessage(key, BigInt(timestamp), text)
   return UTF8.encode(`cosignature/v1\ntime ${timestamp}\n${text}`)
 }
 
@@ -70,7 +73,7 @@ function signedMessage(
  * with a wrong root.
  */
 function subtreeMessage({ name }: VerifierKey, timestamp: bigint, text: string): Uint8Array | null {
-  const checkpoint = checkpointOf(text)
+  const checkpoint = parseCheckpoint(text)
   const [witness, origin] = [UTF8.encode(name), UTF8.encode(checkpoint.origin)]
   if (witness.length > NAME_BYTES_MAX || origin.length > NAME_BYTES_MAX) return null
   if (checkpointText(checkpoint) !== text) return null
@@ -99,7 +102,7 @@ export function cosignatureLine(
 ): string {
   const message = signedMessage(key, timestamp, text)
   if (message === null) throw new TypeError(`${key.name} cannot cosign this checkpoint`)
-  return signatureLine(key, typeOf(key), joined(uint64(BigInt(timestamp)), sign(message)))
+  return signatureLine(key, witnessKeyType(key), joined(uint64(BigInt(timestamp)), sign(message)))
 }
 
 /** A verified cosignature. */
@@ -121,7 +124,7 @@ export async function cosignatureBy(
   note: string,
 ): Promise<Cosignature | null> {
   const { text, signatures } = parseNote(note)
-  const [bytes] = signaturesBy(key, typeOf(key), signatures)
+  const [bytes] = signaturesBy(key, witnessKeyType(key), signatures)
   if (bytes === undefined) return null
   if (bytes.length > TIMESTAMP_BYTES) {
     const view = new DataView(bytes.buffer, bytes.byteOffset, TIMESTAMP_BYTES)
@@ -131,7 +134,7 @@ export async function cosignatureBy(
     if (message !== null && (await verifySignature(key.publicKey, message, signature))) {
       return {
         ...{ key, timestamp: Number(timestamp) },
-        line: signatureLine(key, typeOf(key), bytes),
+        line: signatureLine(key, witnessKeyType(key), bytes),
       }
     }
   }
@@ -160,7 +163,7 @@ interface WitnessGroup {
 export function quorumPolicy(keys: readonly string[], count: number = keys.length): WitnessPolicy {
   const lines = keys.map((key, at) => `witness w${at} ${key}\n`).join('')
   const members = keys.map((_, at) => `w${at}`).join(' ')
-  return policyOf(`${lines}group all ${count} ${members}\nquorum all\n`)
+  return parsePolicy(`${lines}group all ${count} ${members}\nquorum all\n`)
 }
 
 /**
@@ -168,7 +171,7 @@ export function quorumPolicy(keys: readonly string[], count: number = keys.lengt
  * `group <name> any|all|<n> <member>…`, and one line `quorum <name>|none`. `#` begins a comment. Each name must be
  * defined before its first use. Errors: POLICY_MALFORMED. Source: c2sp.org/tlog-policy.
  */
-export function policyOf(text: string): WitnessPolicy {
+export function parsePolicy(text: string): WitnessPolicy {
   const builder = new PolicyBuilder()
   if (text.length > POLICY_LENGTH_MAX) throw malformed('the policy is too long')
   for (const [at, line] of text.split('\n').entries()) {
@@ -207,7 +210,7 @@ class PolicyBuilder {
   }
 
   #addLog([vkey = '', ...rest]: readonly string[]): string | null {
-    const key = parsedKey(() => verifierKeyOf(vkey))
+    const key = parsedKey(() => parseVerifierKey(vkey))
     if (key === null || rest.length > 1)
       return 'a log has an Ed25519 verifier key, and may have a URL'
     if (this.#logs.length === WITNESSES_MAX) return `there are more than ${WITNESSES_MAX} logs`
@@ -216,7 +219,7 @@ class PolicyBuilder {
   }
 
   #addWitness([name = '', vkey = '', ...rest]: readonly string[]): string | null {
-    const key = parsedKey(() => witnessKeyOf(vkey))
+    const key = parsedKey(() => parseWitnessKey(vkey))
     if (key === null || rest.length > 1) {
       return 'a witness has a name and a cosignature key (type 4 or 6), and may have a URL'
     }
@@ -238,7 +241,7 @@ class PolicyBuilder {
     if (unknown !== undefined) return `no earlier line defines ${unknown}`
     if (new Set(members).size !== members.length) return 'a member is named twice'
     if (this.#groups.length === GROUPS_MAX) return `there are more than ${GROUPS_MAX} groups`
-    const threshold = thresholdOf(count, members.length)
+    const threshold = parseThreshold(count, members.length)
     if (threshold === null) return 'a group has any, all or a number of its members'
     this.#groups.push({ name, threshold, members })
     return null
@@ -263,7 +266,7 @@ class PolicyBuilder {
   }
 }
 
-function thresholdOf(count: string, members: number): number | null {
+function parseThreshold(count: string, members: number): number | null {
   if (count === 'any' && members > 0) return 1
   if (count === 'all' && members > 0) return members
   const threshold = /^[1-9]\d{0,3}$/.test(count) ? Number(count) : 0

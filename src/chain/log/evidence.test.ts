@@ -4,11 +4,11 @@ import { joined } from '../hashes.ts'
 import {
   EMPTY_FRONTIER,
   frontierAt,
+  frontierRoot,
   grown,
   leafHash,
   nodePlace,
   type ReadNodes,
-  rootOf,
 } from '../merkle-tree.ts'
 import { nodeVerifySignature, rawPublicKey } from '../node-keys.ts'
 import { checkpointText, signedNote } from './checkpoint.ts'
@@ -54,7 +54,7 @@ function logOf(headers: readonly string[]): TestLog {
 
 /** The log of the first `size` headers, signed. */
 async function signed({ headers, nodes }: TestLog, size: number) {
-  const root = rootOf(await frontierAt(size, nodes))
+  const root = frontierRoot(await frontierAt(size, nodes))
   const checkpoint = { origin: NAME, size, root }
   const header = async (height: number) => headers[height] ?? ''
   const note = signedNote(key, checkpointText(checkpoint), (text) => sign(null, text, privateKey))

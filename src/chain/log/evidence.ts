@@ -5,9 +5,9 @@ import { equalBytes, HASH_BYTES } from '../hashes.ts'
 import {
   frontierAt,
   frontierNodes,
+  frontierRoot,
   leafHash,
   type ReadNodes,
-  rootOf,
   type TreeNode,
 } from '../merkle-tree.ts'
 import {
@@ -83,7 +83,7 @@ export function readableLog(
   blocks: NonNullable<SignedLog['blocks']>,
 ): SignedLog {
   const prefix = async (size: number) => ({
-    root: rootOf(await frontierAt(size, blocks.nodes)),
+    root: frontierRoot(await frontierAt(size, blocks.nodes)),
     path: await proveConsistency(size, checkpoint.size, blocks.nodes),
   })
   return { checkpoint, prefix, blocks }
@@ -100,12 +100,12 @@ export async function findContradiction(
   const logs = [one.checkpoint, other.checkpoint] as const
   for (const prove of [heightProof, prefixProof, async () => null]) {
     const proof = await prove(one, other).catch(() => null)
-    if (isContradiction(logs, proof)) return { what: descriptionOf(logs, proof), proof }
+    if (isContradiction(logs, proof)) return { what: describeFork(logs, proof), proof }
   }
   return null
 }
 
-function descriptionOf(logs: readonly [Checkpoint, Checkpoint], proof: ForkProof): string {
+function describeFork(logs: readonly [Checkpoint, Checkpoint], proof: ForkProof): string {
   const [smaller, larger] = bySize(logs)
   if (proof !== null && 'height' in proof) {
     return `two different blocks of height ${proof.height} are signed`
@@ -202,7 +202,7 @@ export async function verifyEvidence(
   key: VerifierKey,
   file: string,
 ): Promise<Contradiction> {
-  const { notes, proof } = evidenceIn(file)
+  const { notes, proof } = parseEvidence(file)
   const checkpoints = [
     await openCheckpoint(verifySignature, key, notes[0]),
     await openCheckpoint(verifySignature, key, notes[1]),
@@ -210,7 +210,7 @@ export async function verifyEvidence(
   if (!isContradiction(checkpoints, proof)) {
     throw new ProofError('PROOF_WRONG', 'the two signed heads do not contradict each other')
   }
-  const what = descriptionOf(checkpoints, proof)
+  const what = describeFork(checkpoints, proof)
   return { what, checkpoints, fork: proof !== null && 'height' in proof ? proof : null }
 }
 
@@ -222,7 +222,7 @@ export function isEvidence(file: string): boolean {
 }
 
 /** Parses an evidence file. Errors: PROOF_MALFORMED. */
-export function evidenceIn(file: string): Evidence {
+export function parseEvidence(file: string): Evidence {
   const value = file.length > EVIDENCE_LENGTH_MAX ? null : parseForeignJsonOrNull(file)
   const { format, version, what, notes, proof } = isJsonObject(value) ? value : {}
   const isKnown = format === EVIDENCE_BEGINNING.format && version === EVIDENCE_BEGINNING.version

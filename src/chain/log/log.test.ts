@@ -4,11 +4,11 @@ import { equalBytes } from '../hashes.ts'
 import {
   EMPTY_FRONTIER,
   frontierAt,
+  frontierRoot,
   grown,
   leafHash,
   nodePlace,
   type ReadNodes,
-  rootOf,
 } from '../merkle-tree.ts'
 import {
   type Hashes,
@@ -54,12 +54,12 @@ function subproof(m: number, d: readonly Uint8Array[], whole: boolean): Buffer[]
 function logOf(leaves: readonly Uint8Array[]) {
   let frontier = EMPTY_FRONTIER
   const rows: Buffer[] = []
-  const roots = [rootOf(frontier)]
+  const roots = [frontierRoot(frontier)]
   for (const leaf of leaves) {
     const step = grown(frontier, leafHash(leaf))
     frontier = step.frontier
     rows.push(Buffer.concat(step.nodes))
-    roots.push(rootOf(frontier))
+    roots.push(frontierRoot(frontier))
   }
   const read: ReadNodes = async (nodes) =>
     nodes.map((node) => {
@@ -81,7 +81,7 @@ it(`computes the roots of the recursive definition for trees of 0 to ${SIZE_MAX}
   for (let size = 0; size <= SIZE_MAX; size += 1) {
     expect(hex(treeOf(size).root)).toBe(hex(mth(leaves.slice(0, size))))
     const again = await frontierAt(size, log.read)
-    expect(hex(rootOf(again))).toBe(hex(treeOf(size).root))
+    expect(hex(frontierRoot(again))).toBe(hex(treeOf(size).root))
   }
 })
 

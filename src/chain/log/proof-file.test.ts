@@ -1,15 +1,15 @@
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { type Block, headerOf, headerText, headOf, sealBlock } from '../block.ts'
+import { type Block, headerText, sealBlock, toHead, toHeader } from '../block.ts'
 import { entryText } from '../entry.ts'
 import {
   commitmentPath,
   EMPTY_FRONTIER,
+  frontierRoot,
   grown,
   leafHash,
   nodePlace,
   type ReadNodes,
-  rootOf,
 } from '../merkle-tree.ts'
 import { nodeVerifySignature, rawPublicKey } from '../node-keys.ts'
 import { checkpointText, logOrigin, signedNote } from './checkpoint.ts'
@@ -30,14 +30,14 @@ function chainOf(size: number) {
     const entries = Array.from({ length: 1 + (height % 7) }, (_, at) =>
       entryText.item('create_item', SERVER, 'fruit', `{"id":"${height}-${at}","name":"台帳 \\n"}`),
     )
-    const block = sealBlock(before === undefined ? null : headOf(before), {
+    const block = sealBlock(before === undefined ? null : toHead(before), {
       serverId: SERVER,
       entries,
       timestamps: entries.map(() => 1_700_000_000_000 + height),
       blinds: randomBytes(32 * entries.length),
     })
     blocks.push(block)
-    const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
+    const leaf = leafHash(Buffer.from(headerText(toHeader(block))))
     const step = grown(frontier, leaf)
     frontier = step.frontier
     rows.push(Buffer.concat(step.nodes))
@@ -47,7 +47,7 @@ function chainOf(size: number) {
       const { leaf, at } = nodePlace(node)
       return rows[leaf]?.subarray(at, at + 32) ?? Buffer.alloc(0)
     })
-  const text = checkpointText({ origin: key.name, size, root: rootOf(frontier) })
+  const text = checkpointText({ origin: key.name, size, root: frontierRoot(frontier) })
   const checkpoint = signedNote(key, text, (bytes) => sign(null, bytes, privateKey))
   return { blocks, read, checkpoint }
 }
@@ -56,7 +56,7 @@ async function proofOf(chain: ReturnType<typeof chainOf>, height: number, positi
   const block = chain.blocks[height]
   if (block === undefined) throw new Error('no such block')
   const opening = {
-    header: headerText(headerOf(block)),
+    header: headerText(toHeader(block)),
     count: block.entries.length,
     position,
     path: commitmentPath(block.commitments, position),
@@ -111,9 +111,9 @@ it('rejects an entry of another node in a block of this chain', async () => {
     ...{ serverId: SERVER, entries: [entry], timestamps: [5] },
     blinds: Buffer.alloc(32, 1),
   })
-  const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
+  const leaf = leafHash(Buffer.from(headerText(toHeader(block))))
   const { frontier } = grown(EMPTY_FRONTIER, leaf)
-  const head = checkpointText({ origin: key.name, size: 1, root: rootOf(frontier) })
+  const head = checkpointText({ origin: key.name, size: 1, root: frontierRoot(frontier) })
   const checkpoint = signedNote(key, head, (message) => sign(null, message, privateKey))
   const file = proofFileText(
     await proofOf({ blocks: [block], read: async () => [], checkpoint }, 0, 0),
@@ -268,9 +268,9 @@ it('accepts a proof file of 32 MiB, and rejects a longer file', async () => {
         ...{ serverId: SERVER, entries: [entry(text)], timestamps: [5] },
         blinds: Buffer.alloc(32, 1),
       })
-      const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
+      const leaf = leafHash(Buffer.from(headerText(toHeader(block))))
       const { frontier } = grown(EMPTY_FRONTIER, leaf)
-      const root = rootOf(frontier)
+      const root = frontierRoot(frontier)
       const head = checkpointText({ origin: key.name, size: 1, root })
       const checkpoint = signedNote(key, head, (message) => sign(null, message, privateKey))
       return proofFileText(

@@ -3,7 +3,7 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import { isCount, isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { parseForeignJson } from '../../base/strict-json.ts'
 import { parseHeader } from '../block.ts'
-import { entryOf, hasContent } from '../entry.ts'
+import { decodeEntry, hasContent } from '../entry.ts'
 import { fromHex, HASH_BYTES, HmacSha256, toHex } from '../hashes.ts'
 import { leafHash } from '../merkle-tree.ts'
 import { logOrigin, ProofError, type VerifierKey, type VerifySignature } from './checkpoint.ts'
@@ -116,7 +116,7 @@ export async function verifyProofFile(
 }
 
 /** The signed note at the end of a proof file. */
-export function noteOf(file: string): string {
+export function extractNote(file: string): string {
   return file.slice(file.indexOf('\n\n') + 2)
 }
 
@@ -139,7 +139,7 @@ function parseFile(file: string): { extra: string; height: number; path: Hashes;
     path.length === hashes.length &&
     path.every((hash) => hash.length === HASH_BYTES)
   if (!isFile) throw malformed('this is not a proof file')
-  return { extra: fromUtf8(extra), height: Number(index), path, note: noteOf(file) }
+  return { extra: fromUtf8(extra), height: Number(index), path, note: extractNote(file) }
 }
 
 interface Opened extends InclusionInBlock {
@@ -185,7 +185,7 @@ function parseOpening(text: string): Opened {
   }
   const entry = requireObject(opening.entry)
   if (entry.serverid !== header.serverId) throw malformed('the entry belongs to another chain')
-  const known = entryOf(entry)
+  const known = decodeEntry(entry)
   if (known === null || !hasContent(known)) throw malformed('it is not an entry of a chain')
   const timestamp = requireCount(opening.timestamp)
   const message = `{"entry":${canonical(entry)},"timestamp":${timestamp}}`

@@ -1,6 +1,6 @@
 import { isCount } from '../../base/json.ts'
 import { equalBytes, HASH_BYTES, sha256 } from '../hashes.ts'
-import { folded, type LeafRange, nodeHash, nodesOf, type ReadNodes } from '../merkle-tree.ts'
+import { coveringNodes, folded, type LeafRange, nodeHash, type ReadNodes } from '../merkle-tree.ts'
 
 /** Maximum hashes of a proof: more than needed for any size that is a safe integer. Source: c2sp.org/tlog-witness. */
 export const HASHES_MAX = 63
@@ -54,7 +54,7 @@ export async function proveInclusion(
 ): Promise<Hashes> {
   if (!(index >= 0 && index < size))
     throw new RangeError(`a log of ${size} leaves has no leaf ${index}`)
-  return hashesOf(inclusionRanges(index, size), read)
+  return readHashes(inclusionRanges(index, size), read)
 }
 
 /**
@@ -68,12 +68,12 @@ export async function proveConsistency(
 ): Promise<Hashes> {
   if (!(before >= 0 && before <= size))
     throw new RangeError(`size ${before} is not within 0..${size}`)
-  return before === 0 ? [] : hashesOf(consistencyRanges(before, size), read)
+  return before === 0 ? [] : readHashes(consistencyRanges(before, size), read)
 }
 
 /** Reads the nodes of all ranges in one call. */
-async function hashesOf(ranges: readonly LeafRange[], read: ReadNodes): Promise<Hashes> {
-  const nodes = ranges.map(nodesOf)
+async function readHashes(ranges: readonly LeafRange[], read: ReadNodes): Promise<Hashes> {
+  const nodes = ranges.map(coveringNodes)
   const hashes = await read(nodes.flat())
   let at = 0
   return nodes.map(({ length }) => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { entriesOfBundle, entryBundle, hasTile, nodesOfTile, tileOf, tilePath } from './tiles.ts'
+import { entriesOfBundle, entryBundle, hasTile, nodesOfTile, parseTile, tilePath } from './tiles.ts'
 
 it.each([
   [{ level: 0, index: 0, width: 256 }, '0/000'],
@@ -10,7 +10,7 @@ it.each([
   [{ level: 63, index: 12, width: 256 }, '63/012'],
 ])('tile %j has the path %s', (tile, path) => {
   expect(tilePath(tile)).toBe(path)
-  expect(tileOf(path)).toEqual(tile)
+  expect(parseTile(path)).toEqual(tile)
 })
 
 it.each([
@@ -18,7 +18,7 @@ it.each([
   ...['0/000.p/0', '0/000.p/256', '0/000.p/01', '0/000.p', '0/000/', '/0/000', '0//000', '-1/000'],
   ...['entries', 'entries/', 'data/000', '0/000.p/1/', '0/x1/000', '0/ 00', '', '0/x001/X234/067'],
 ])('rejects the path %j, because each tile has exactly one path', (path) => {
-  expect(tileOf(path)).toBeNull()
+  expect(parseTile(path)).toBeNull()
 })
 
 it('a log has the full and partial tiles of the C2SP specification', () => {

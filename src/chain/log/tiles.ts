@@ -2,9 +2,9 @@ import { hashAt, joined } from '../hashes.ts'
 import {
   EMPTY_FRONTIER,
   type Frontier,
+  frontierRoot,
   grown,
   type ReadNodes,
-  rootOf,
   type TreeNode,
 } from '../merkle-tree.ts'
 
@@ -31,7 +31,7 @@ export function tilePath({ level, index, width }: Tile): string {
 }
 
 /** Returns the tile at `path`, or null. Every tile has exactly one path. */
-export function tileOf(path: string): Tile | null {
+export function parseTile(path: string): Tile | null {
   const [, level = '', groups = '', width = `${TILE_WIDTH}`] =
     /^(\d{1,2}|entries)\/((?:x\d{3}\/){0,4}\d{3})(?:\.p\/(\d{1,3}))?$/.exec(path) ?? []
   const tile: Tile = {
@@ -63,7 +63,7 @@ export function nodesFromTiles(
   fetch: (tile: Tile) => Promise<Uint8Array>,
 ): ReadNodes {
   const tiles = new Map<string, Promise<Uint8Array>>()
-  const hashOf = async ({ level, index }: TreeNode) => {
+  const readHash = async ({ level, index }: TreeNode) => {
     const tileLevel = Math.floor(level / LEVELS_PER_TILE)
     const count = 2 ** (level % LEVELS_PER_TILE)
     const tileIndex = Math.floor((index * count) / TILE_WIDTH)
@@ -78,11 +78,11 @@ export function nodesFromTiles(
       const hash = Uint8Array.from(hashAt(hashes, ((index * count) % TILE_WIDTH) + at))
       subtree = grown(subtree, hash).frontier
     }
-    return rootOf(subtree)
+    return frontierRoot(subtree)
   }
   return async (nodes) => {
     const hashes: Uint8Array[] = []
-    for (const node of nodes) hashes.push(await hashOf(node))
+    for (const node of nodes) hashes.push(await readHash(node))
     return hashes
   }
 }

@@ -10,7 +10,7 @@ import {
   type VerifySignature,
 } from './checkpoint.ts'
 import { openCosigned, type WitnessPolicy } from './cosignatures.ts'
-import { noteOf, type ProvenEntry, verifyProofFile } from './proof-file.ts'
+import { extractNote, type ProvenEntry, verifyProofFile } from './proof-file.ts'
 import { HASHES_MAX, verifyConsistency } from './proofs.ts'
 
 /**
@@ -106,16 +106,16 @@ export class VerifyingReader {
   async readItem(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
     const seen = this.seen(db, id)
     const known = this.#known(signal)
-    const path = `${pathOf(db, id)}/proof`
+    const path = `${itemPath(db, id)}/proof`
     const { status, text } = await this.#options.fetch(path, signal)
     if (status === 404) {
-      await this.expectMissing(db, id, { seen, signal })
+      await this.requireMissing(db, id, { seen, signal })
       return null
     }
     if (status !== 200) throw failed(path, status)
     const proven = await this.#verify(text, known)
-    const item = itemOf(proven, db, id)
-    if (seen !== null) expectNotBefore(proven, seen)
+    const item = requireItem(proven, db, id)
+    if (seen !== null) requireNotBefore(proven, seen)
     this.note(db, id, proven, false)
     const { height, index } = proven
     return { item, height, index }
@@ -132,7 +132,7 @@ export class VerifyingReader {
     signal?: AbortSignal,
   ): Promise<ProvenEntry> {
     const known = this.#known(signal)
-    const path = `${pathOf(db, id)}/proof?position=${encodeURIComponent(position)}`
+    const path = `${itemPath(db, id)}/proof?position=${encodeURIComponent(position)}`
     const { status, text } = await this.#options.fetch(path, signal)
     if (status !== 200) throw failed(path, status)
     const proven = await this.#verify(text, known)
@@ -146,7 +146,7 @@ export class VerifyingReader {
 
   /** Remembers the position of an item's entry, for example of an entry that the caller has recorded. */
   note(db: string, id: string, { height, index }: Position, isDeleted: boolean): void {
-    noteLatest(this.#seen, nameOf(db, id), { height, index, isDeleted })
+    noteLatest(this.#seen, itemName(db, id), { height, index, isDeleted })
     if (isBefore(this.#newest, { height, index })) this.#newest = { height, index }
   }
 
@@ -158,7 +158,7 @@ export class VerifyingReader {
 
   /** Returns the last entry of an item that the reader has seen, or null. */
   seen(db: string, id: string): Seen | null {
-    const item = this.#seen.get(nameOf(db, id)) ?? null
+    const item = this.#seen.get(itemName(db, id)) ?? null
     const database = this.#databases.get(db)
     if (database === undefined || (item !== null && !isBefore(item, database))) return item
     return { ...database, isDeleted: true }
@@ -168,7 +168,7 @@ export class VerifyingReader {
   async refresh(signal?: AbortSignal): Promise<Checkpoint> {
     const { verifySignature, key, fetch } = this.#options
     const known = this.#known(signal)
-    const path = `/api/ledgers/${serverIdIn(key)}/checkpoint`
+    const path = `/api/ledgers/${logServerId(key)}/checkpoint`
     const { status, text } = await fetch(path, signal)
     if (status !== 200) throw failed(path, status)
     const checkpoint = await openCosigned(verifySignature, this.#options, text)
@@ -183,7 +183,7 @@ export class VerifyingReader {
   async #verify(file: string, known: Known): Promise<ProvenEntry> {
     const { verifySignature, key, policy = null } = this.#options
     const proven = await verifyProofFile(verifySignature, key, file, policy)
-    await this.#acceptCheckpoint(proven.checkpoint, noteOf(file), known)
+    await this.#acceptCheckpoint(proven.checkpoint, extractNote(file), known)
     return proven
   }
 
@@ -191,16 +191,16 @@ export class VerifyingReader {
    * Verifies a reply that the item does not exist, or with `at`, that it did not exist after the block of this height:
    * if the item existed when it was `seen`, its deletion must be proven.
    */
-  async expectMissing(
+  async requireMissing(
     db: string,
     id: string,
     { seen, at, signal }: { seen: Seen | null; at?: number; signal: AbortSignal | undefined },
   ): Promise<void> {
     if (seen === null || seen.isDeleted || (at !== undefined && seen.height > at)) return
     const before = at === undefined ? '' : `&cursor=${at + 1}.0`
-    const path = `${pathOf(db, id)}/history?order=newest&limit=2${before}`
+    const path = `${itemPath(db, id)}/history?order=newest&limit=2${before}`
     const { status, text } = await this.#options.fetch(path, signal)
-    const position = status === 200 ? deletionIn(text) : null
+    const position = status === 200 ? findDeletion(text) : null
     const proven = position === null ? null : await this.readEntry(db, id, position, signal)
     const isDeletion = proven?.entry?.method === 'delete_item' && !isBefore(proven, seen)
     if (!isDeletion || (at !== undefined && proven.height > at)) {
@@ -230,16 +230,16 @@ export class VerifyingReader {
     // Replies can arrive out of order, so `next` can be older than the last checkpoint, which must then continue
     // `next`.
     if (last !== null && next.size <= last.size) {
-      await this.#expectContinued(next, last, known.signal)
+      await this.#requireContinued(next, last, known.signal)
       return
     }
-    if (last !== null) await this.#expectContinued(last, next, known.signal)
+    if (last !== null) await this.#requireContinued(last, next, known.signal)
     const stored = (await this.#options.keep?.(note, next.size, known.signal)) ?? null
-    if (stored !== null) await this.#expectContinued(next, stored, known.signal)
+    if (stored !== null) await this.#requireContinued(next, stored, known.signal)
     this.#checkpoint = stored ?? next
   }
 
-  async #expectContinued(
+  async #requireContinued(
     last: Checkpoint,
     next: Checkpoint,
     signal: AbortSignal | undefined,
@@ -250,10 +250,10 @@ export class VerifyingReader {
       throw new ProofError('LOG_FORKED', what)
     }
     const { key, fetch } = this.#options
-    const path = `/api/ledgers/${serverIdIn(key)}/consistency?from=${last.size}&to=${next.size}`
+    const path = `/api/ledgers/${logServerId(key)}/consistency?from=${last.size}&to=${next.size}`
     const { status, text } = await fetch(path, signal)
     if (status !== 200) throw failed(path, status)
-    if (verifyConsistency(last, next, consistencyProofIn(text))) return
+    if (verifyConsistency(last, next, requireConsistencyProof(text))) return
     throw new ProofError(
       'LOG_FORKED',
       `the log of ${next.size} blocks does not continue the log of ${last.size} blocks`,
@@ -261,11 +261,11 @@ export class VerifyingReader {
   }
 }
 
-function nameOf(db: string, id: string): string {
+function itemName(db: string, id: string): string {
   return JSON.stringify([db, id])
 }
 
-function pathOf(db: string, id: string): string {
+function itemPath(db: string, id: string): string {
   return `/api/${encodeURIComponent(db)}/${encodeURIComponent(id)}`
 }
 
@@ -289,7 +289,7 @@ export function isBefore(one: Position, other: Position): boolean {
   return one.height < other.height || (one.height === other.height && one.index < other.index)
 }
 
-function expectNotBefore(found: Position, seen: Position): void {
+function requireNotBefore(found: Position, seen: Position): void {
   if (!isBefore(found, seen)) return
   throw new ProofError(
     'ITEM_STALE',
@@ -302,7 +302,7 @@ function isOfItem(entry: JsonObject, db: string, id: string): boolean {
   return entry.id === id || (isJsonObject(entry.item) && entry.item.id === id)
 }
 
-function itemOf({ entry }: ProvenEntry, db: string, id: string): JsonObject {
+function requireItem({ entry }: ProvenEntry, db: string, id: string): JsonObject {
   const item = entry?.item
   const isSet = entry?.method === 'create_item' || entry?.method === 'update_item'
   if (isSet && entry.db === db && isJsonObject(item) && item.id === id) return item
@@ -310,14 +310,14 @@ function itemOf({ entry }: ProvenEntry, db: string, id: string): JsonObject {
 }
 
 /** The position of the deletion in a history page, or null. */
-function deletionIn(text: string): string | null {
+function findDeletion(text: string): string | null {
   const reply = parseForeignJsonOrNull(text)
   const history = isJsonObject(reply) && Array.isArray(reply.history) ? reply.history : []
   const deletion = history.filter(isJsonObject).find(({ method }) => method === 'delete_item')
   return typeof deletion?.position === 'string' ? deletion.position : null
 }
 
-function consistencyProofIn(text: string): Uint8Array[] {
+function requireConsistencyProof(text: string): Uint8Array[] {
   const reply = parseForeignJsonOrNull(text)
   const hashes = isJsonObject(reply) && Array.isArray(reply.proof) ? reply.proof : [null]
   const proof = hashes
@@ -329,7 +329,7 @@ function consistencyProofIn(text: string): Uint8Array[] {
 }
 
 /** Returns the server id from the name of a log, `daicho/<serverid>`. */
-function serverIdIn({ name }: VerifierKey): string {
+function logServerId({ name }: VerifierKey): string {
   return name.slice(name.indexOf('/') + 1)
 }
 

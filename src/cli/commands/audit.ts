@@ -10,20 +10,20 @@ import { joinUrl, serverUrl } from '../../base/url.ts'
 import {
   type Audited,
   auditedJson,
-  auditedOf,
   auditLog,
   type CosignedCheckpoint,
+  decodeAudited,
+  extractNote,
   isOfLog,
   logOrigin,
   NOTHING_AUDITED,
   nodeVerifySignature,
-  noteOf,
   ProofError,
   type ProvenEntry,
-  policyOf,
+  parsePolicy,
+  parseVerifierKey,
   quorumPolicy,
   type VerifierKey,
-  verifierKeyOf,
   verifierKeyText,
   verifyEvidence,
   verifyProofFile,
@@ -160,7 +160,7 @@ function requirePolicy({ witness, quorum, policy }: VerifyFlags): WitnessPolicy 
     )
   }
   try {
-    if (policy !== undefined) return policyOf(smallFile(policy))
+    if (policy !== undefined) return parsePolicy(smallFile(policy))
     if (witness === undefined) return null
     return quorumPolicy(witness, quorum === undefined ? witness.length : Number(quorum))
   } catch (error) {
@@ -200,7 +200,7 @@ function cosignedTexts(checkpoint: CosignedCheckpoint | null): string[] {
 
 async function fetchKey(fetch: (part: string) => Promise<Uint8Array>): Promise<VerifierKey> {
   const text = new TextDecoder().decode(await fetch('vkey'))
-  return verifierKeyOf(text.trim())
+  return parseVerifierKey(text.trim())
 }
 
 function findServerId(bytes: Uint8Array): number | null {
@@ -229,9 +229,9 @@ async function readFrom(url: URL, token: string | undefined): Promise<Uint8Array
 function readState(path: string): AuditState | null {
   if (!fileExists(path)) return null
   const value = parseForeignJsonOrNull(readFileSync(path, 'utf8'))
-  const audited = isJsonObject(value) ? auditedOf(value.audited) : null
+  const audited = isJsonObject(value) ? decodeAudited(value.audited) : null
   if (isJsonObject(value) && typeof value.key === 'string' && audited !== null) {
-    return { key: verifierKeyOf(value.key), audited }
+    return { key: parseVerifierKey(value.key), audited }
   }
   throw new Exit(EXIT.configuration, `${path} is not the state file of an audit`)
 }
@@ -259,7 +259,7 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
   try {
     const file = readProofFile(path)
     const key =
-      requireLogKey(givenKey(flags), policy, noteOf(file).split('\n', 1)[0] ?? '') ??
+      requireLogKey(givenKey(flags), policy, extractNote(file).split('\n', 1)[0] ?? '') ??
       requireKey(flags)
     const proven = await verifyProofFile(nodeVerifySignature, key, file, policy)
     const erasedAt =
@@ -354,7 +354,7 @@ async function requireErasure(
 /** Returns the verifier key in `--key`, or in the file whose path it is; null without `--key`. Errors: Exit (usage). */
 function givenKey({ key }: VerifyFlags): VerifierKey | null {
   try {
-    return key === undefined ? null : verifierKeyOf(textOrFile(key))
+    return key === undefined ? null : parseVerifierKey(textOrFile(key))
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
     const message = '--key is neither a verifier key nor a file that contains one'

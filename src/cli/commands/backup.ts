@@ -90,8 +90,8 @@ async function contradictedStore(folder: string): Promise<Outcome | null> {
 
 /** Returns the mirror of the chain from which the databases of `folder` were restored; other nodes may not have it. */
 async function restoredMirrors(folder: string): Promise<readonly string[]> {
-  const { restoredMirrorIn } = await import('../../ledger/core.ts')
-  const mirror = restoredMirrorIn(folder)
+  const { findRestoredMirror } = await import('../../ledger/core.ts')
+  const mirror = findRestoredMirror(folder)
   return mirror === null ? [] : [mirror]
 }
 

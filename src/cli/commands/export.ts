@@ -1,6 +1,6 @@
 import { createReadStream, existsSync, statSync } from 'node:fs'
 import { Command } from 'commander'
-import { erasedIn } from '../../chain/index.ts'
+import { findErased } from '../../chain/index.ts'
 import {
   type ExportEnd,
   ExportError,
@@ -134,7 +134,7 @@ export async function verifyExport(path: string, line: ProgressLine): Promise<Ex
         async blocks(blocks, entries) {
           for (const { block, effects } of blocks) {
             for (const effect of effects) countEffect(databases, effect)
-            const erased = seen.erased + erasedIn(block).size
+            const erased = seen.erased + findErased(block).size
             seen = { ...seen, blocks: block.height + 1, erased, headId: block.id }
           }
           seen = { ...seen, entries }

@@ -2,13 +2,13 @@ import { availableParallelism } from 'node:os'
 import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import {
-  expectOwnDatabase,
   type ImportOptions,
   importAsNewChain,
   importExport,
   moveIntoDatabase,
   PeerClient,
   type Restored,
+  requireOwnDatabase,
   restoreChain,
   rootUrl,
 } from '../../ledger/core.ts'
@@ -155,7 +155,7 @@ async function intoDatabase<Result>(
   create: () => Promise<Result>,
 ): Promise<Result> {
   if (to === null) return create()
-  await expectOwnDatabase(to, from)
+  await requireOwnDatabase(to, from)
   const created = await create()
   await moveIntoDatabase({
     ...{ from, to, threads: availableParallelism() },

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { Command, InvalidArgumentError } from 'commander'
-import { restoredHeightIn } from '../../ledger/core.ts'
+import { readRestoredHeight } from '../../ledger/core.ts'
 import {
   checkNetwork,
   checkScripts,
@@ -193,7 +193,7 @@ async function verify(names: readonly string[], flags: NodeFlags): Promise<void>
   const settings = readSettings(process.env)
   const { result: networks } = await withProgress('verifying', (line) =>
     withNetworks(settings, async (deployed) => {
-      const restoredHeight = restoredHeightIn(nodeFolder(settings, { mayBeNew: false }))
+      const restoredHeight = readRestoredHeight(nodeFolder(settings, { mayBeNew: false }))
       const verified: ({ name: string } & NetworkVerification)[] = []
       for (const name of names.length > 0 ? names : deployed.recorded()) {
         const show = ({ height, transactions }: { height: number; transactions: number }) =>

@@ -130,7 +130,7 @@ function openOnce<Service>(open: () => Promise<Service>): () => Promise<Service>
 
 /** Opens the ledger according to the settings, and closes it with the app. Errors: StoreError, LedgerError. */
 async function openNodeLedger(context: ComponentContext): Promise<LedgerService> {
-  const { openLedger, peerOfText, verifierKeysOf, witnessOfText } = await import(
+  const { openLedger, parsePeer, parseVerifierKeys, parseWitness } = await import(
     '../../ledger/core.ts'
   )
   const { settings, clock, logger, onClose } = context
@@ -139,16 +139,16 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
     store: settings.STORE,
     attachmentBytesMax: settings.ATTACHMENT_BYTES_MAX,
     peers: {
-      fixed: settings.PEERS.map(peerOfText),
+      fixed: settings.PEERS.map(parsePeer),
       allowPrivate: settings.PEERS_ALLOW_PRIVATE,
       intervalMs: settings.PEERS_INTERVAL_MS,
     },
     witnesses: {
-      witnesses: settings.WITNESSES.map(witnessOfText),
+      witnesses: settings.WITNESSES.map(parseWitness),
       allowPrivate: settings.PEERS_ALLOW_PRIVATE,
       report: (message) => logger.warn(message),
     },
-    witnessOf: verifierKeysOf(settings.WITNESS_OF),
+    witnessOf: parseVerifierKeys(settings.WITNESS_OF),
     verification:
       settings.VERIFY_EVERY === null
         ? null

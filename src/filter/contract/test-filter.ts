@@ -1,11 +1,11 @@
 import { type Filter, FilterError } from '../filter.ts'
-import { type FilterOptions, filterOf } from '../read-filter.ts'
+import { type FilterOptions, parseFilter } from '../read-filter.ts'
 
 // Test helpers: filters as clients send them.
 
 /** Reads a filter in JSON form. */
 export function json(filter: unknown, options?: FilterOptions): Filter | null {
-  return filterOf({ filter: JSON.stringify(filter) }, options)
+  return parseFilter({ filter: JSON.stringify(filter) }, options)
 }
 
 /** Reads a filter in bracket form. */
@@ -14,7 +14,7 @@ export function brackets(query: string, options?: FilterOptions): Filter | null 
   for (const [name, value] of new URLSearchParams(query)) {
     parameters[name] = name in parameters ? [parameters[name] ?? '', value].flat() : value
   }
-  return filterOf(parameters, options)
+  return parseFilter(parameters, options)
 }
 
 /** Returns the code and pointer of the error that `read` throws, or `taken`. */

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { utf8Text } from '../../base/strict-json.ts'
-import { numberIn } from '../../filter/index.ts'
+import { parseExactNumber } from '../../filter/index.ts'
 import { type HttpApp, HttpRefusal, readBody } from '../../http/index.ts'
 import type { Model, Property, TypeDeclaration } from '../../network/index.ts'
 
@@ -114,7 +114,7 @@ function valueIn(text: string, property: Property | undefined): Json {
     case 'Double':
     case 'Integer':
     case 'Long':
-      return numberIn(text) ?? text
+      return parseExactNumber(text) ?? text
     default:
       return text
   }

@@ -196,7 +196,7 @@ function listOf(request: FastifyRequest): readonly Json[] {
   throw invalidBody('WRONG_TYPE', 'must be an array')
 }
 
-/** Returns the ids in the body. Errors: as for `listOf`. */
+/** Returns the ids in the body. Errors: as for `requireList`. */
 function idsOf(request: FastifyRequest): string[] {
   return listOf(request).map((id, index) => {
     if (typeof id === 'string') return id

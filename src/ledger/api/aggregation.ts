@@ -3,7 +3,7 @@ import {
   FILTER_PARAMETERS,
   type Filter,
   FilterError,
-  filterOf,
+  parseFilter,
   type Where,
 } from '../../filter/index.ts'
 import type { HttpApp } from '../../http/index.ts'
@@ -80,7 +80,7 @@ export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
     async ({ caller, query }, reply) => {
       const { db, ...lists } = query
       requireScope(caller, { db, level: 'read' })
-      const aggregation = aggregationQuery(whereOf(filterOf(query)), lists)
+      const aggregation = aggregationQuery(whereOf(parseFilter(query)), lists)
       const result = await ledger.read.aggregate(db, aggregation, disconnection(reply))
       return sendText(reply, JSON.stringify({ status: true, ...result }))
     },

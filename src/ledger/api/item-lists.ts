@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { turn } from '../../base/turn.ts'
 import { parsePosition } from '../../chain/index.ts'
-import { type Filter, filterOf, type Where } from '../../filter/index.ts'
+import { type Filter, parseFilter, type Where } from '../../filter/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { type QueryResult, requireCreationOrder } from '../read/pages.ts'
@@ -41,7 +41,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
         ...{ ...rangeOf(query), after: startOf(query), cursor: query.cursor !== undefined },
         ...{ docs, count: isFlagSet(query.count) },
       }
-      const filter = filterOf(query)
+      const filter = parseFilter(query)
       await turn(true)
       const stream =
         filter === null

@@ -246,7 +246,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
       config: READ_BY_PEERS,
     }),
     async ({ params, query: { after, limit = ABSENT_LIMIT } }) => {
-      const blobs = mirrors.blobsOf(parseServerId(params.serverid))
+      const blobs = mirrors.requireBlobs(parseServerId(params.serverid))
       const from = after === undefined ? -1 : (parsePosition(after) ?? -1)
       const { blobs: absent, upTo, more } = await blobs.absent(from, limit)
       return {
@@ -275,7 +275,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
       const { serverid, sha256 } = request.params
       rejectExecution(request.headers)
       const requested = contentRequestOf(request)
-      const opened = await mirrors.blobsOf(parseServerId(serverid)).open(sha256)
+      const opened = await mirrors.requireBlobs(parseServerId(serverid)).open(sha256)
       return sendAttachment(request, reply.header('vary', VARY), { ...opened, requested })
     },
   )

@@ -20,8 +20,8 @@ import {
   verifyBlobs,
   verifyStore,
 } from '../../storage/index.ts'
-import { existingNodeKey } from '../log/node-key.ts'
-import { expectSignedHead, signedHeadIn } from '../log/signed-head.ts'
+import { findNodeKey } from '../log/node-key.ts'
+import { requireSignedHead, signedHeadFile } from '../log/signed-head.ts'
 import { ChainBlobs, fetchingBlobs, localBlobs, WHOLE_RUN } from '../peers/blobs.ts'
 import { buildStore, hasStore, withReader } from '../peers/side-store.ts'
 import { ExportError, type ExportProgress, exportLines } from './export.ts'
@@ -88,17 +88,17 @@ export async function moveIntoDatabase(options: CopyOptions): Promise<void> {
  * Checks that the database at `url` has no blocks, or the chain of the key in `folder`, which an interrupted move can
  * have left there. Errors: COPY_OVER_STORE, StoreError.
  */
-export async function expectOwnDatabase(url: string, folder: string): Promise<void> {
+export async function requireOwnDatabase(url: string, folder: string): Promise<void> {
   if (!(await storeExists(url))) return
   await withReader(url, async (store) => {
     if ((await store.head(store.serverId)) === null) return
-    if (existingNodeKey(folder)?.serverId !== store.serverId) throw overStore(url)
+    if (findNodeKey(folder)?.serverId !== store.serverId) throw overStore(url)
   })
 }
 
 async function intoDatabase(source: StoreReader, options: CopyOptions): Promise<Copied> {
   const { to } = options
-  const isCopied = (await storeExists(to)) && (await hasBlocksOf(source, to))
+  const isCopied = (await storeExists(to)) && (await hasSameBlocks(source, to))
   const store = await openStore({ location: to, serverId: source.serverId, durable: true })
   try {
     await copyBlobs(source, options)
@@ -115,13 +115,13 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
   const { serverId } = source
   const held = lockFolder(to)
   try {
-    const key = existingNodeKey(to)
+    const key = findNodeKey(to)
     if (key !== null && key.serverId !== serverId) {
       const message = `${to} has the key of server id ${key.serverId}, not of ${serverId}`
       throw new ExportError('COPY_OVER_STORE', message)
     }
     if (hasStore(to)) {
-      if (!(await storeExists(to)) || !(await hasBlocksOf(source, to))) throw overStore(to)
+      if (!(await storeExists(to)) || !(await hasSameBlocks(source, to))) throw overStore(to)
       return await verifiedCopy(to, to, source, options)
     }
     return await buildStore(to, SIDE_FOLDER, async (side) => {
@@ -129,7 +129,7 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
       try {
         await copyBlocks(source, store, options.progress)
         await finish(source, store)
-        await expectSignedHead(store, signedHeadIn(to))
+        await requireSignedHead(store, signedHeadFile(to))
       } finally {
         await store.close()
       }
@@ -145,7 +145,7 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
  * Returns whether the store at `to` has the last block of `source`; false if it has no block, because an interrupted copy
  * can leave such a database. Errors: COPY_OVER_STORE for any other store.
  */
-async function hasBlocksOf(source: StoreReader, to: StoreLocation): Promise<boolean> {
+async function hasSameBlocks(source: StoreReader, to: StoreLocation): Promise<boolean> {
   return withReader(to, async (reader) => {
     const { serverId } = source
     const head = await reader.head(reader.serverId)

@@ -16,12 +16,12 @@ import {
   type Block,
   type Entry,
   type Head,
-  headOf,
   provenBlockJson,
   sealBlock,
+  toHead,
 } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
-import { existingNodeKey, nodeKeyIn } from '../log/node-key.ts'
+import { findNodeKey, openNodeKey } from '../log/node-key.ts'
 import { ExportError, endLine, exportLines, headerLine } from './export.ts'
 import { importExport } from './import.ts'
 import { readExport } from './read-export.ts'
@@ -162,7 +162,7 @@ function forged(serverId: number, ...blocks: Entry[][]): Buffer {
       timestamps: body.map(() => 1),
       blinds: randomBytes(body.length * 32),
     })
-    head = headOf(block)
+    head = toHead(block)
     entries += body.length
     return provenBlockJson(block)
   })
@@ -195,7 +195,7 @@ it('rejects a chain with correct hashes if it contains an entry that a node coul
 
 it('rejects the import of a chain with an impossible change, and leaves the folder unchanged', async () => {
   const folder = temporaryFolder()
-  const { serverId: serverid } = nodeKeyIn(folder, true)
+  const { serverId: serverid } = openNodeKey(folder, true)
   const before = readdirSync(folder)
   const fig: Entry = { serverid, method: 'create_item', db: 'fruit', item: { id: 'fig' } }
   const chain = forged(serverid, [{ serverid, method: 'create_db', db: 'fruit' }, fig], [fig])
@@ -220,7 +220,7 @@ it('rejects a deeply nested line without crashing', async () => {
 it('imports a chain into files that only the owner can read, and the node continues the chain', async () => {
   const { folder, text } = await usedFolder()
   const target = temporaryFolder()
-  const key = existingNodeKey(folder)?.privateKey.export({ format: 'pem', type: 'pkcs8' }) ?? ''
+  const key = findNodeKey(folder)?.privateKey.export({ format: 'pem', type: 'pkcs8' }) ?? ''
   writeFileSync(join(target, 'node.key'), key, { mode: 0o600 })
   // Creates leftovers of an interrupted import, which the import must ignore.
   mkdirSync(join(target, 'import.partial'))
@@ -266,7 +266,7 @@ it('imports only into a folder with the key of the chain and without a store or 
   }
   const other = temporaryFolder()
   expect(await codeIn(other)).toBe('IMPORT_WITHOUT_KEY')
-  nodeKeyIn(other, true)
+  openNodeKey(other, true)
   expect(await codeIn(other)).toBe('IMPORT_WITHOUT_KEY')
   expect(existsSync(join(other, 'ledger.db'))).toBe(false)
   writeFileSync(join(other, 'ledger.db-wal'), 'x')

@@ -4,14 +4,14 @@ import { isCount, isJsonObject, type Json } from '../../base/json.ts'
 import {
   type Block,
   ChainVerifier,
-  erasedIn,
+  findErased,
   packPosition,
   provenBlockJson,
   serverIdOfRaw,
   unpackPosition,
 } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
-import { existingNodeKey } from '../log/node-key.ts'
+import { findNodeKey } from '../log/node-key.ts'
 
 // An export is a chain as lines of JSON: a header, a line for each block (`provenBlockJson`), and an end line, which
 // shows that the file is complete. The content of a line determines its text, so any changed byte is detected.
@@ -59,7 +59,7 @@ export function endLine({ blocks, entries, headId }: ExportEnd): string {
  * Returns the header in `value`, or null if it is not a header. If the version is newer than EXPORT_VERSION, the other
  * members may have another meaning.
  */
-export function headerOf(value: Json): ExportHeader | null {
+export function decodeExportHeader(value: Json): ExportHeader | null {
   if (!isJsonObject(value) || value.daicho !== 'export') return null
   const { version, serverid, size, head = null, public_key = null } = value
   if (!isCount(version) || version < 1 || !isCount(serverid) || !isCount(size)) return null
@@ -75,7 +75,7 @@ function publicKeyHex(key: KeyObject): string {
 }
 
 /** Returns the server id for the public key of a header, or null if the key is invalid. */
-export function serverIdOfHex(publicKey: string): number | null {
+export function parseServerIdHex(publicKey: string): number | null {
   if (!/^[0-9a-f]{64}$/.test(publicKey)) return null
   return serverIdOfRaw(Buffer.from(publicKey, 'hex'))
 }
@@ -146,7 +146,7 @@ export async function* exportLines(
   progress: ExportProgress,
 ): AsyncGenerator<string, ExportEnd> {
   const { serverId } = store
-  const key = folder === null ? null : existingNodeKey(folder)
+  const key = folder === null ? null : findNodeKey(folder)
   const last = await store.head(serverId)
   const size = last === null ? 0 : last.height + 1
   const header = { version: EXPORT_VERSION, serverId, size, headId: last?.id ?? null }
@@ -162,7 +162,7 @@ export async function* exportLines(
     for (const block of page) {
       const fault = chain.push(block)
       if (fault !== null) throw damaged(fault.height, fault.what, fault.index)
-      await expectErasers(store, block, size)
+      await requireErasers(store, block, size)
       entries += block.entries.length
       text += `${provenBlockJson(block)}\n`
     }
@@ -179,9 +179,9 @@ export async function* exportLines(
  * Checks that each erased entry of `block` is erased by an entry of the first `size` blocks, which are the export. An
  * import would reject an erased entry without its erasure.
  */
-async function expectErasers(store: StoreReader, block: Block, size: number): Promise<void> {
+async function requireErasers(store: StoreReader, block: Block, size: number): Promise<void> {
   const { height } = block
-  for (const index of erasedIn(block)) {
+  for (const index of findErased(block)) {
     const eraser = await store.eraser(packPosition(height, index))
     if (eraser === null)
       throw damaged(height, 'the entry has no blind, but no other entry erases it', index)

@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
 import { lockFolder, openStore, type Store, storePathIn, verifyStore } from '../../storage/index.ts'
-import { existingNodeKey } from '../log/node-key.ts'
-import { signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
+import { findNodeKey } from '../log/node-key.ts'
+import { signedHeadFile, storeEmptyHead } from '../log/signed-head.ts'
 import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'
 import { type NewChain, type NewChainOptions, restoreAsNewChain } from '../peers/new-chain.ts'
-import { nodeOfKey } from '../peers/peer-list.ts'
+import { parseNodeKey } from '../peers/peer-list.ts'
 import {
   buildStore,
   hasStore,
@@ -52,15 +52,15 @@ export async function importExport(options: ImportOptions): Promise<Imported> {
   const { folder } = options
   const lock = lockFolder(folder)
   try {
-    const kept = signedHeadIn(folder)
+    const kept = signedHeadFile(folder)
     // Rejects a damaged signed head before the store is built.
     kept.read()
     const done = hasStore(folder)
       ? await importedBefore(options)
       : await buildStore(folder, SIDE_FOLDER, (side) =>
-          storeExport(side, options, ({ serverId }) => checkKey(folder, serverId)),
+          storeExport(side, options, ({ serverId }) => requireKey(folder, serverId)),
         )
-    const key = existingNodeKey(folder)
+    const key = findNodeKey(folder)
     if (key !== null) storeEmptyHead(kept, key)
     return done
   } finally {
@@ -82,7 +82,7 @@ async function importedBefore({ folder, chunks, progress }: ImportOptions): Prom
     const read = await readExport(chunks, {
       async header({ serverId, headId }) {
         if (serverId !== store.serverId || headId !== (head?.id ?? null)) throw overStore()
-        checkKey(folder, serverId)
+        requireKey(folder, serverId)
       },
       async blocks(blocks, entries) {
         const height = blocks.at(-1)?.block.height ?? 0
@@ -103,7 +103,7 @@ export interface NewChainImportOptions extends NewChainOptions, Pick<ImportOptio
  */
 export function importAsNewChain(options: NewChainImportOptions): Promise<NewChain> {
   const { vkey } = options
-  const { serverId } = nodeOfKey(vkey)
+  const { serverId } = parseNodeKey(vkey)
   return restoreAsNewChain(options, async (mirror) => {
     if (isSignedMirror(mirror)) {
       throw new ExportError(
@@ -156,8 +156,8 @@ async function storeExport(
   }
 }
 
-function checkKey(folder: string, serverId: number): void {
-  const key = existingNodeKey(folder)
+function requireKey(folder: string, serverId: number): void {
+  const key = findNodeKey(folder)
   if (key?.serverId === serverId) return
   const found = key === null ? 'no key' : `the key of server id ${key.serverId}`
   throw new ExportError(

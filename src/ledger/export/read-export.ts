@@ -6,14 +6,14 @@ import { ErasureCheck } from '../../storage/index.ts'
 import { type DecodedBlock, decodeNextBlock } from '../write/decoded-block.ts'
 import {
   damagedExport,
+  decodeExportHeader,
   EXPORT_VERSION,
   type ExportEnd,
   ExportError,
   type ExportHeader,
   endLine,
   headerLine,
-  headerOf,
-  serverIdOfHex,
+  parseServerIdHex,
 } from './export.ts'
 
 const LINE_BREAK = 0x0a
@@ -50,11 +50,11 @@ export async function readExport(
 ): Promise<ExportHeader & ExportEnd> {
   let header: ExportHeader | null = null
   let verifier: LineVerifier | null = null
-  for await (const { lines, first } of linesOf(chunks)) {
+  for await (const { lines, first } of splitLines(chunks)) {
     let at = 0
     if (verifier === null) {
       at = 1
-      header = headerIn(lines[0] ?? '')
+      header = requireHeader(lines[0] ?? '')
       verifier = new LineVerifier(header)
       await receiver.header(header)
     }
@@ -82,7 +82,7 @@ interface LineBatch {
 }
 
 /** Splits `chunks`, compressed by gzip or not, into lines. Errors: EXPORT_DAMAGED. */
-async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<LineBatch> {
+async function* splitLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<LineBatch> {
   let rest: Uint8Array[] = []
   let restBytes = 0
   let first = 1
@@ -140,8 +140,8 @@ function isZlibError(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && /^Z_/.test(String(error.code))
 }
 
-function headerIn(line: string): ExportHeader {
-  const header = headerOf(parseForeignJsonOrNull(line))
+function requireHeader(line: string): ExportHeader {
+  const header = decodeExportHeader(parseForeignJsonOrNull(line))
   if (header === null) {
     throw new ExportError('EXPORT_FOREIGN', 'the first line is not the header of an export')
   }
@@ -154,7 +154,7 @@ function headerIn(line: string): ExportHeader {
   const damaged = (what: string) => damagedExport({ line: 1, height: null, index: null, what })
   if (headerLine(header) !== line) throw damaged('the header is not in canonical form')
   const { publicKey, serverId } = header
-  if (publicKey !== null && serverIdOfHex(publicKey) !== serverId) {
+  if (publicKey !== null && parseServerIdHex(publicKey) !== serverId) {
     throw damaged(`the public key does not belong to server id ${serverId}`)
   }
   return header

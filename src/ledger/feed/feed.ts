@@ -1,5 +1,5 @@
 import type { Schedule } from '../../base/clock.ts'
-import { heightOf, packPosition, positionText } from '../../chain/index.ts'
+import { packPosition, positionText, unpackHeight } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { type Chunk, type DatabaseFilter, type EntryPage, PageCache } from './page-cache.ts'
@@ -114,7 +114,7 @@ export class ChangeFeed {
   constructor(last: number | null, deps: FeedDeps) {
     this.#deps = deps
     this.#last = last
-    this.#end = last === null ? 0 : packPosition(heightOf(last) + 1, 0)
+    this.#end = last === null ? 0 : packPosition(unpackHeight(last) + 1, 0)
     this.#cache = new PageCache(deps.store, deps.bounds.cacheBytesMax)
   }
 
@@ -136,7 +136,7 @@ export class ChangeFeed {
    */
   committed(last: number): void {
     this.#last = last
-    this.#end = packPosition(heightOf(last) + 1, 0)
+    this.#end = packPosition(unpackHeight(last) + 1, 0)
     if (this.#isActive) this.#isWritten = true
     if (this.#idle.size === 0) return
     for (const slot of this.#idle) this.#due.add(slot)
@@ -202,7 +202,7 @@ export class ChangeFeed {
 
   async #expectEntry(position: number): Promise<void> {
     const isKnown = this.#last !== null && position <= this.#last
-    if (isKnown && (await this.#page(heightOf(position))).holds(position)) return
+    if (isKnown && (await this.#page(unpackHeight(position))).holds(position)) return
     throw new LedgerError(
       'POSITION_UNKNOWN',
       `the chain has no entry at ${positionText(position)}; the chain may have been restored from an older copy`,
@@ -214,7 +214,7 @@ export class ChangeFeed {
    * subscribers must not receive later blocks, which the store may already have.
    */
   #page(height: number): Promise<EntryPage> {
-    return this.#cache.page(height, heightOf(this.#end))
+    return this.#cache.page(height, unpackHeight(this.#end))
   }
 
   /** Adds `slot` to the set for its state. */
@@ -264,7 +264,7 @@ export class ChangeFeed {
     const loopShare = performance.eventLoopUtilization(this.#loopUse).utilization
     for (const slot of this.#due) {
       try {
-        const height = heightOf(slot.next)
+        const height = unpackHeight(slot.next)
         const page = this.#cache.cached(height) ?? (await this.#page(height))
         // The subscriber may have left while the page was read.
         if (!this.#due.delete(slot)) continue

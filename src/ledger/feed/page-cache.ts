@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type Block, heightOf, packPosition, positionText } from '../../chain/index.ts'
+import { type Block, packPosition, positionText, unpackHeight } from '../../chain/index.ts'
 import { StoreError, type StoreReader, storedJson } from '../../storage/index.ts'
 import { checkDatabaseName } from '../write/names.ts'
 
@@ -81,7 +81,7 @@ export class EntryPage {
 
   /** Returns whether an entry exists at `position`, which must be in the range of this page. */
   holds(position: number): boolean {
-    const block = this.#blocks[heightOf(position) - this.first]
+    const block = this.#blocks[unpackHeight(position) - this.first]
     if (block === undefined) return false
     return position - packPosition(block.height, 0) < block.entries.length
   }
@@ -91,7 +91,7 @@ export class EntryPage {
    * Returns the packed position at which to continue.
    */
   walk(from: number, filter: DatabaseFilter | null, visit: EntryVisitor): number {
-    for (let at = heightOf(from) - this.first; at < this.#blocks.length; at += 1) {
+    for (let at = unpackHeight(from) - this.first; at < this.#blocks.length; at += 1) {
       const block = this.#blocks[at]
       assert(block !== undefined)
       const start = packPosition(block.height, 0)

@@ -12,7 +12,7 @@ import {
   leafHash,
   nodeVerifySignature,
   openCheckpoint,
-  verifierKeyOf,
+  parseVerifierKey,
   verifyConsistency,
   verifyProofFile,
 } from '../../chain/index.ts'
@@ -20,7 +20,7 @@ import {
 async function keyOf(node: LedgerNode) {
   const reply = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)
   expect(reply.headers.get('content-type')).toBe('text/plain; charset=utf-8')
-  return verifierKeyOf(reply.text.trimEnd())
+  return parseVerifierKey(reply.text.trimEnd())
 }
 
 async function checkpointOf(node: LedgerNode) {

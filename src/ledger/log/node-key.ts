@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { rawPublicKey, serverIdOf } from '../../chain/index.ts'
+import { rawPublicKey, toServerId } from '../../chain/index.ts'
 import { writeDurably } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 
@@ -18,7 +18,7 @@ const KEY_FILE = 'node.key'
 
 /** Generates a key that is not written to disk. */
 export function temporaryNodeKey(): NodeKey {
-  return nodeKeyOf(generateKeyPairSync('ed25519').privateKey)
+  return toNodeKey(generateKeyPairSync('ed25519').privateKey)
 }
 
 /**
@@ -28,8 +28,8 @@ export function temporaryNodeKey(): NodeKey {
  * before the store is created, because a store without its key is an error.
  * Errors: FOLDER_KEY_MISSING if the key is missing and `mayCreate` is false, or if it is malformed or unreadable.
  */
-export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
-  const existing = existingNodeKey(folder)
+export function openNodeKey(folder: string, mayCreate: boolean): NodeKey {
+  const existing = findNodeKey(folder)
   if (existing !== null) return existing
   if (!mayCreate) {
     throw new LedgerError(
@@ -44,7 +44,7 @@ export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
 }
 
 /** Returns the key in `folder`, or null. Errors: FOLDER_KEY_MISSING if the file is malformed or unreadable. */
-export function existingNodeKey(folder: string): NodeKey | null {
+export function findNodeKey(folder: string): NodeKey | null {
   const path = join(folder, KEY_FILE)
   let pem: Buffer
   try {
@@ -58,7 +58,7 @@ export function existingNodeKey(folder: string): NodeKey | null {
     })
   }
   try {
-    return nodeKeyOf(createPrivateKey(pem))
+    return toNodeKey(createPrivateKey(pem))
   } catch (error) {
     throw new LedgerError(
       'FOLDER_KEY_MISSING',
@@ -70,8 +70,8 @@ export function existingNodeKey(folder: string): NodeKey | null {
   }
 }
 
-function nodeKeyOf(privateKey: KeyObject): NodeKey {
+function toNodeKey(privateKey: KeyObject): NodeKey {
   if (privateKey.asymmetricKeyType !== 'ed25519') throw new TypeError('not an Ed25519 key')
   const publicKey = createPublicKey(privateKey)
-  return { privateKey, publicKey: rawPublicKey(publicKey), serverId: serverIdOf(publicKey) }
+  return { privateKey, publicKey: rawPublicKey(publicKey), serverId: toServerId(publicKey) }
 }

@@ -4,20 +4,20 @@ import {
   commitmentPath,
   type EntryProof,
   entryBundle,
-  erasedIn,
+  findErased,
   type Head,
   hashAt,
   hasTile,
-  headerOf,
   headerText,
   nodesOfTile,
   packPosition,
+  parseTile,
   proofFileText,
   proveConsistency,
   proveInclusion,
   type ReadNodes,
   TILE_WIDTH,
-  tileOf,
+  toHeader,
   unpackPosition,
   type VerifierKey,
   verifierKeyText,
@@ -27,7 +27,7 @@ import { LedgerError } from '../errors.ts'
 import type { Platform } from '../platform.ts'
 import { requireDatabase } from '../read/pages.ts'
 import type { NodeKey } from './node-key.ts'
-import { expectSignedHead, logKeyOf, signedHeadIn, storeEmptyHead } from './signed-head.ts'
+import { requireSignedHead, signedHeadFile, storeEmptyHead, toLogKey } from './signed-head.ts'
 import { LogSigning } from './signing.ts'
 import type { SignerStart } from './thread.ts'
 import { type SignedNote, Witnesses, type WitnessesOptions } from './witnesses.ts'
@@ -76,11 +76,11 @@ export async function openLog(
   { platform, witnesses: options, noteSigned }: OpenLogOptions,
 ): Promise<OpenedLog> {
   if (durable) {
-    const signedHead = signedHeadIn(path)
-    await expectSignedHead(store, signedHead)
+    const signedHead = signedHeadFile(path)
+    await requireSignedHead(store, signedHead)
     storeEmptyHead(signedHead, key)
   }
-  const { verifier, privateKey } = logKeyOf(key)
+  const { verifier, privateKey } = toLogKey(key)
   const signing = new LogSigning(
     { folder: path, location, durable, verifier, privateKey },
     platform,
@@ -136,7 +136,7 @@ export class LedgerLog {
    * Errors: TILE_UNKNOWN.
    */
   async tile(path: string): Promise<Uint8Array> {
-    const tile = tileOf(path)
+    const tile = parseTile(path)
     if (tile === null || !hasTile(tile, await this.#committed())) {
       throw new LedgerError('TILE_UNKNOWN', 'the log has no such tile')
     }
@@ -169,16 +169,16 @@ export class LedgerLog {
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, POSITION_INVALID, LOG_….
    */
   async proof(db: string, id: string, path: EntryPath | null): Promise<string> {
-    const { block, index } = await this.#entryOf(db, id, path)
+    const { block, index } = await this.#requireEntry(db, id, path)
     const signed = await this.#signing.covering(block.height + 1)
     const note = await this.#cosigned(signed)
-    const opening = openingOf(block, index)
+    const opening = toOpening(block, index)
     const { height } = block
     const inclusion = await proveInclusion(height, signed.size, this.#readNodes)
     return proofFileText({ opening, height, path: inclusion, checkpoint: note })
   }
 
-  async #entryOf(
+  async #requireEntry(
     db: string,
     id: string,
     path: EntryPath | null,
@@ -220,14 +220,14 @@ function isOfItem(text: string, db: string, id: string): boolean {
   return entry.id === id || (isJsonObject(entry.item) && entry.item.id === id)
 }
 
-function openingOf(block: Block, position: number): EntryProof['opening'] {
+function toOpening(block: Block, position: number): EntryProof['opening'] {
   const opening = {
-    header: headerText(headerOf(block)),
+    header: headerText(toHeader(block)),
     count: block.entries.length,
     position,
     path: commitmentPath(block.commitments, position),
   }
-  if (erasedIn(block).has(position)) {
+  if (findErased(block).has(position)) {
     return { ...opening, commitment: hashAt(block.commitments, position) }
   }
   return {

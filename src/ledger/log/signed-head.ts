@@ -4,15 +4,15 @@ import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
 import {
   type Checkpoint,
-  checkpointOf,
   checkpointText,
   EMPTY_FRONTIER,
   equalBytes,
   type Frontier,
   frontierAt,
+  frontierRoot,
   logOrigin,
   ProofError,
-  rootOf,
+  parseCheckpoint,
   signedNote,
   unverifiedText,
   type VerifierKey,
@@ -30,13 +30,13 @@ export interface LogKey {
 }
 
 /** Returns the key of a node as the key that signs its log. */
-export function logKeyOf({ serverId, publicKey, privateKey }: NodeKey): LogKey {
+export function toLogKey({ serverId, publicKey, privateKey }: NodeKey): LogKey {
   return { verifier: { name: logOrigin(serverId), publicKey }, privateKey }
 }
 
 /** Signs the head of a log as a note. */
 export function signHead({ verifier, privateKey }: LogKey, log: Frontier): string {
-  const text = checkpointText({ origin: verifier.name, size: log.size, root: rootOf(log) })
+  const text = checkpointText({ origin: verifier.name, size: log.size, root: frontierRoot(log) })
   return signedNote(verifier, text, (message) => sign(null, message, privateKey))
 }
 
@@ -50,14 +50,14 @@ export interface SignedHead {
 
 /** Parses the content of a `signed-head` file. Does not verify the signature. Errors: ProofError. */
 export function parseSignedHead(note: string): Checkpoint {
-  return checkpointOf(unverifiedText(note))
+  return parseCheckpoint(unverifiedText(note))
 }
 
 /**
  * Returns the signed head in a data folder. The file is separate from the store and not part of backups. So if an older
  * store is restored, the signed head shows that blocks are missing.
  */
-export function signedHeadIn(folder: string): SignedHead {
+export function signedHeadFile(folder: string): SignedHead {
   const path = join(folder, SIGNED_HEAD_FILE)
   return {
     read() {
@@ -98,7 +98,7 @@ export async function rootAt(
   size: number,
 ): Promise<Uint8Array> {
   const frontier = await frontierAt(size, (nodes) => store.treeNodes(store.serverId, nodes))
-  return rootOf(frontier)
+  return frontierRoot(frontier)
 }
 
 /**
@@ -106,7 +106,7 @@ export async function rootAt(
  * blocks in it would make a second history under the same key.
  * Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED.
  */
-export async function expectSignedHead(store: StoreReader, kept: SignedHead): Promise<void> {
+export async function requireSignedHead(store: StoreReader, kept: SignedHead): Promise<void> {
   const signed = kept.read()
   if (signed === null) return
   const { serverId } = store
@@ -137,7 +137,7 @@ export async function expectSignedHead(store: StoreReader, kept: SignedHead): Pr
  * Rejects a folder that has a signed head but no store, because a new store under the same key would be a second
  * history. Must be called before a store is created. Errors: STORE_ROLLED_BACK, LOG_HEAD_DAMAGED.
  */
-export function expectNoHead(folder: string, kept: SignedHead): void {
+export function requireNoHead(folder: string, kept: SignedHead): void {
   const signed = kept.read()
   if (signed === null) return
   const blocks = signed.size === 0 ? '' : `, with ${signed.size} signed blocks`
@@ -150,9 +150,9 @@ export function expectNoHead(folder: string, kept: SignedHead): void {
 
 /**
  * Stores the head of the empty log if no head is stored yet. Every log continues the empty log. With this head,
- * `expectNoHead` detects a store that is lost later, even if no block was signed. After a crash before this call, the
+ * `requireNoHead` detects a store that is lost later, even if no block was signed. After a crash before this call, the
  * store has no blocks, and the next start calls this function again.
  */
 export function storeEmptyHead(kept: SignedHead, key: NodeKey): void {
-  if (kept.read() === null) kept.write(signHead(logKeyOf(key), EMPTY_FRONTIER))
+  if (kept.read() === null) kept.write(signHead(toLogKey(key), EMPTY_FRONTIER))
 }

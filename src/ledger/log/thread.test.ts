@@ -17,17 +17,17 @@ import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-n
 import { tamper } from '../../../test/support/tampered.ts'
 import {
   type Checkpoint,
-  checkpointOf,
   logOrigin,
   nodeVerifySignature,
   openCheckpoint,
   openNote,
+  parseCheckpoint,
   proveConsistency,
   verifyConsistency,
 } from '../../chain/index.ts'
 import { openStoreReader, type StoreReader } from '../../storage/index.ts'
-import { existingNodeKey, temporaryNodeKey } from './node-key.ts'
-import { type SignedHead, signedHeadIn } from './signed-head.ts'
+import { findNodeKey, temporaryNodeKey } from './node-key.ts'
+import { type SignedHead, signedHeadFile } from './signed-head.ts'
 import { LogSigner } from './thread.ts'
 
 const signKey = temporaryNodeKey()
@@ -81,7 +81,7 @@ it.each(FAULTS)(
     const { folder, node, write, key } = await writtenFolder()
     const store = await openStoreReader(folder, { frozen: false })
     // The tested head is in another folder, because an idle node signs the log in its own folder.
-    const real = signedHeadIn(temporaryFolder())
+    const real = signedHeadFile(temporaryFolder())
     const given: Checkpoint[] = []
     const give = async (note: string) =>
       given.push(await openCheckpoint(nodeVerifySignature, key.verifier, note))
@@ -121,7 +121,7 @@ it('after a kill while a head is written, the file contains the old head or the 
   const { folder, node, write, key } = await writtenFolder()
   const store = await openStoreReader(folder, { frozen: false })
   const folderOfHead = temporaryFolder()
-  const kept = signedHeadIn(folderOfHead)
+  const kept = signedHeadFile(folderOfHead)
   await write(3)
   await (await LogSigner.open(store, kept, key)).advance()
   const file = join(folderOfHead, 'signed-head')
@@ -148,7 +148,7 @@ it('does not sign a store in which an entry, a header or a tree node was changed
     await write(4)
     tamper(folder, sql)
     const store = await openStoreReader(folder, { frozen: false })
-    const kept = signedHeadIn(temporaryFolder())
+    const kept = signedHeadFile(temporaryFolder())
     const signer = await LogSigner.open(store, kept, key)
     await expect(signer.advance()).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
     await expect(signer.advance()).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
@@ -235,9 +235,9 @@ it('does not start if the store is lost, and creates no files', async () => {
 it('writes the empty head at the next start if the node was killed after creating the store', async () => {
   const { folder, node } = await writtenFolder()
   await node.close()
-  const kept = signedHeadIn(folder)
+  const kept = signedHeadFile(folder)
   const head = readFileSync(join(folder, 'signed-head'), 'utf8')
-  const publicKey = existingNodeKey(folder)?.publicKey ?? new Uint8Array()
+  const publicKey = findNodeKey(folder)?.publicKey ?? new Uint8Array()
   const key = { name: logOrigin(node.service.serverId), publicKey }
   expect(await openNote(nodeVerifySignature, key, head)).toBe(
     `daicho/${node.service.serverId}\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n`,
@@ -254,12 +254,12 @@ it('signs the last writes when the node closes, so that an older store is detect
   await write(1)
   await node.close()
   const older = readFileSync(join(folder, 'ledger.db'))
-  expect(signedHeadIn(folder).read()?.size).toBe(1)
+  expect(signedHeadFile(folder).read()?.size).toBe(1)
   const again = await startLedgerNode({ folder })
   expect((await again.send('POST', '/api/later')).status).toBe(200)
   // Closes the node immediately, so no head was signed on request or when idle.
   await again.close()
-  expect(signedHeadIn(folder).read()?.size).toBe(2)
+  expect(signedHeadFile(folder).read()?.size).toBe(2)
   writeFileSync(join(folder, 'ledger.db'), older)
   await expect(startLedgerNode({ folder })).rejects.toMatchObject({
     code: 'STORE_ROLLED_BACK',
@@ -272,7 +272,7 @@ it('does not sign an invalid store when the node closes', async () => {
   await write(3)
   tamper(folder, 'UPDATE blocks SET nonce = 7 WHERE height = 1')
   await node.close()
-  expect(signedHeadIn(folder).read()?.size).toBe(0)
+  expect(signedHeadFile(folder).read()?.size).toBe(0)
 })
 
 it('signs heads under load with pauses in between, and each head continues the previous head', async () => {
@@ -283,7 +283,7 @@ it('signs heads under load with pauses in between, and each head continues the p
     while (writing) {
       const reply = await node.send('GET', `/api/ledgers/${node.service.serverId}/checkpoint`)
       expect(reply.status).toBe(200)
-      heads.set(reply.text, checkpointOf(reply.text.slice(0, reply.text.indexOf('\n\n') + 1)))
+      heads.set(reply.text, parseCheckpoint(reply.text.slice(0, reply.text.indexOf('\n\n') + 1)))
     }
   })
   let blocks = 0
@@ -306,8 +306,8 @@ it('signs heads under load with pauses in between, and each head continues the p
 
 it('throws if the signed head cannot be read, instead of treating it as missing', () => {
   const folder = temporaryFolder()
-  expect(signedHeadIn(folder).read()).toBeNull()
+  expect(signedHeadFile(folder).read()).toBeNull()
   // Reading a symbolic link to itself fails, as on a failing disk.
   symlinkSync('signed-head', join(folder, 'signed-head'))
-  expect(() => signedHeadIn(folder).read()).toThrow('ELOOP')
+  expect(() => signedHeadFile(folder).read()).toThrow('ELOOP')
 })

@@ -11,10 +11,10 @@ import {
 import { LedgerError } from '../errors.ts'
 import type { ThreadPort } from '../platform.ts'
 import {
-  expectSignedHead,
   type LogKey,
+  requireSignedHead,
   type SignedHead,
-  signedHeadIn,
+  signedHeadFile,
   signHead,
   temporaryHead,
 } from './signed-head.ts'
@@ -79,9 +79,9 @@ export class LogSigner {
     this.#walk = walk
   }
 
-  /** Opens the log at the stored head `kept`. Errors: as for `expectSignedHead`. */
+  /** Opens the log at the stored head `kept`. Errors: as for `requireSignedHead`. */
   static async open(store: StoreReader, kept: SignedHead, key: LogKey): Promise<LogSigner> {
-    await expectSignedHead(store, kept)
+    await requireSignedHead(store, kept)
     const walk = await ChainWalk.from(store, kept.read()?.size ?? 0)
     return new LogSigner(store, kept, key, walk)
   }
@@ -128,7 +128,7 @@ export class LogSigner {
 export async function serveSigner(start: SignerStart, port: ThreadPort): Promise<void> {
   const { folder, location, durable, verifier, privateKey } = start
   const send = (message: FromSigner) => port.postMessage(message)
-  const signedHead = durable ? signedHeadIn(folder) : temporaryHead()
+  const signedHead = durable ? signedHeadFile(folder) : temporaryHead()
   const store = await openStoreReader(location, { frozen: false })
   let opened: Promise<LogSigner> | null = null
   // `LogSigner.open` can fail temporarily, so the next request tries again.

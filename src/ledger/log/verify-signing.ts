@@ -4,8 +4,8 @@ import { fileExists } from '../../base/files/durable-files.ts'
 import { logOrigin, nodeVerifySignature, openCheckpoint, ProofError } from '../../chain/index.ts'
 import { LOCK_FILE, type StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { existingNodeKey, type NodeKey } from './node-key.ts'
-import { expectSignedHead, parseSignedHead, SIGNED_HEAD_FILE } from './signed-head.ts'
+import { findNodeKey, type NodeKey } from './node-key.ts'
+import { parseSignedHead, requireSignedHead, SIGNED_HEAD_FILE } from './signed-head.ts'
 
 /** The files of a data folder that concern the signatures of its node: the key and the signed head. */
 export interface SigningFiles {
@@ -24,15 +24,15 @@ export interface SigningFiles {
 export function readSigningFiles(folder: string): SigningFiles {
   const path = join(folder, SIGNED_HEAD_FILE)
   return {
-    key: keyIn(folder),
+    key: readKey(folder),
     head: fileExists(path) ? readFileSync(path, 'utf8') : null,
     isUsed: existsSync(join(folder, LOCK_FILE)),
   }
 }
 
-function keyIn(folder: string): SigningFiles['key'] {
+function readKey(folder: string): SigningFiles['key'] {
   try {
-    return existingNodeKey(folder) ?? 'missing'
+    return findNodeKey(folder) ?? 'missing'
   } catch (error) {
     if (!(error instanceof LedgerError)) throw error
     if (error.cause instanceof Error && 'syscall' in error.cause) throw error.cause
@@ -93,11 +93,11 @@ export async function signedHeadFinding(
     if (typeof key === 'object' && key.serverId === store.serverId) {
       await openCheckpoint(nodeVerifySignature, { name, publicKey: key.publicKey }, content)
     }
-    await expectSignedHead(store, { read: () => head, write() {} })
+    await requireSignedHead(store, { read: () => head, write() {} })
     return null
   } catch (error) {
     if (error instanceof LedgerError) return error.message
-    if (error instanceof ProofError) return meaningOf(error)
+    if (error instanceof ProofError) return explainProofError(error)
     throw error
   }
 }
@@ -105,7 +105,7 @@ export async function signedHeadFinding(
 const COMPARE =
   'compare the chain with a peer or an auditor, then move the file away and start the node'
 
-function meaningOf({ code }: ProofError): string {
+function explainProofError({ code }: ProofError): string {
   if (code === 'NOTE_UNSIGNED') {
     return `signed-head is not signed by node.key: another node has written the file; ${COMPARE}`
   }

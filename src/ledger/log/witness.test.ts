@@ -11,8 +11,8 @@ import { TestLog } from '../../../test/support/test-log.ts'
 import {
   cosignatureBy,
   nodeVerifySignature,
+  parseWitnessKey,
   unverifiedText,
-  witnessKeyOf,
 } from '../../chain/index.ts'
 
 const PATH = '/api/ledgers/witness/add-checkpoint'
@@ -21,7 +21,7 @@ const REQUESTS = Number(process.env.WITNESS_REQUESTS ?? 1_000)
 
 async function witnessOf(log: TestLog, folder: string | null = null, clock = new HandClock()) {
   const node = await startLedgerNode({ folder, clock, witnessOf: [log.key.verifier] })
-  const key = witnessKeyOf((await node.send('GET', '/api/ledgers/witness/vkey')).text.trim())
+  const key = parseWitnessKey((await node.send('GET', '/api/ledgers/witness/vkey')).text.trim())
   return { node, key }
 }
 

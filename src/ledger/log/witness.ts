@@ -17,16 +17,16 @@ import {
   cosignatureLine,
   EMPTY_FRONTIER,
   equalBytes,
+  frontierRoot,
   HASH_BYTES,
   HASHES_MAX,
   nodeVerifySignature,
   openCheckpoint,
   ProofError,
+  parseVerifierKey,
   rawPublicKey,
-  rootOf,
   unverifiedText,
   type VerifierKey,
-  verifierKeyOf,
   verifyConsistency,
   witnessKeyText,
 } from '../../chain/index.ts'
@@ -54,10 +54,10 @@ const LOGS_MAX = 256
 export const WITNESS_REQUEST_BYTES_MAX = 80 * 1024
 
 /** Parses the verifier keys of logs. Errors: WITNESS_OF_INVALID. */
-export function verifierKeysOf(texts: readonly string[]): VerifierKey[] {
+export function parseVerifierKeys(texts: readonly string[]): VerifierKey[] {
   return texts.map((text) => {
     try {
-      return verifierKeyOf(text)
+      return parseVerifierKey(text)
     } catch (error) {
       if (!(error instanceof ProofError)) throw error
       const message = `${text.slice(0, 60)} is not the verifier key of a log`
@@ -91,7 +91,7 @@ export interface LogWitnessOptions {
   readonly change: ChangeText
   readonly clock: Clock
   /** Returns the key of the log of this origin, or null if this node does not cosign the log. */
-  readonly keyOf: (origin: string) => VerifierKey | null
+  readonly findKey: (origin: string) => VerifierKey | null
 }
 
 /** Returns the function that changes the state of the witness in a database or a data folder (null: in memory). */
@@ -142,7 +142,7 @@ export class LogWitness {
    */
   async addCheckpoint(body: Uint8Array): Promise<WitnessAnswer> {
     const { old, proof, note } = parsedRequest(body)
-    const key = this.#options.keyOf(note.slice(0, note.indexOf('\n')))
+    const key = this.#options.findKey(note.slice(0, note.indexOf('\n')))
     if (key === null) {
       throw new LedgerError('WITNESS_LOG_UNKNOWN', 'this node does not cosign a log of this origin')
     }
@@ -231,14 +231,14 @@ function stateText({ privateKey, heads }: State): string {
 /** Errors: WITNESS_STATE_DAMAGED. */
 function parseState(text: string): State {
   const { key, logs } = jsonMembers(text)
-  const privateKey = typeof key === 'string' ? keyIn(key) : null
-  const heads = isJsonObject(logs) ? headsIn(logs) : null
+  const privateKey = typeof key === 'string' ? parsePrivateKey(key) : null
+  const heads = isJsonObject(logs) ? decodeHeads(logs) : null
   if (privateKey !== null && heads !== null) return { privateKey, heads }
   const message = `${FILE}, or the text \`${SHARED_TEXT}\` of the database, is malformed; if you remove it, the witness starts with a new key`
   throw new LedgerError('WITNESS_STATE_DAMAGED', message)
 }
 
-const NOTHING: TreeHead = { size: 0, root: rootOf(EMPTY_FRONTIER) }
+const NOTHING: TreeHead = { size: 0, root: frontierRoot(EMPTY_FRONTIER) }
 
 /** Returns the verified checkpoint in `note`. Errors: WITNESS_REQUEST_INVALID, WITNESS_SIGNATURE_REFUSED. */
 async function opened(key: VerifierKey, note: string): Promise<Checkpoint> {
@@ -265,7 +265,7 @@ interface WitnessRequest {
 }
 
 function parsedRequest(body: Uint8Array): WitnessRequest {
-  const text = textOf(body)
+  const text = decodeText(body)
   const end = text.indexOf('\n\n')
   const [first = '', ...lines] = text.slice(0, Math.max(end, 0)).split('\n', 2 + HASHES_MAX)
   const [, old = ''] = /^old (0|[1-9]\d{0,15})$/.exec(first) ?? []
@@ -282,7 +282,7 @@ function parsedRequest(body: Uint8Array): WitnessRequest {
   return { old: Number(old), proof: hashes, note: text.slice(end + 2) }
 }
 
-function textOf(body: Uint8Array): string {
+function decodeText(body: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)
   } catch (error) {
@@ -294,7 +294,7 @@ function invalid(reason: string): LedgerError {
   return new LedgerError('WITNESS_REQUEST_INVALID', reason)
 }
 
-function keyIn(pem: string): KeyObject | null {
+function parsePrivateKey(pem: string): KeyObject | null {
   try {
     const key = createPrivateKey(pem)
     return key.asymmetricKeyType === 'ed25519' ? key : null
@@ -307,7 +307,7 @@ function keyIn(pem: string): KeyObject | null {
  * Returns the heads by origin, or null if any head is malformed. If a malformed head were left out, the witness would
  * treat its log as a new log.
  */
-function headsIn(logs: JsonObject): Map<string, TreeHead> | null {
+function decodeHeads(logs: JsonObject): Map<string, TreeHead> | null {
   const heads = new Map<string, TreeHead>()
   for (const [origin, head] of Object.entries(logs)) {
     const { size, root: encoded } = isJsonObject(head) ? head : {}

@@ -9,22 +9,22 @@ import {
   cosignatureBy,
   nodeVerifySignature,
   openNote,
+  parseVerifierKey,
+  parseWitnessKey,
   quorumPolicy,
   type VerifierKey,
-  verifierKeyOf,
   verifyProofFile,
-  witnessKeyOf,
   witnessKeyText,
 } from '../../chain/index.ts'
 import { LedgerError } from '../errors.ts'
-import { type Witness, witnessOfText } from './witnesses.ts'
+import { parseWitness, type Witness } from './witnesses.ts'
 
 /** Starts a node that cosigns the logs with the keys in `of`. */
 async function witnessNode(of: VerifierKey[] = []) {
   const node = await startLedgerNode({ witnessOf: of })
   onTestFinished(() => node.close())
   const vkey = (await node.send('GET', '/api/ledgers/witness/vkey')).text.trim()
-  const witness = witnessOfText(`${vkey} ${node.url}/api/ledgers/witness/`)
+  const witness = parseWitness(`${vkey} ${node.url}/api/ledgers/witness/`)
   return { node, of, witness }
 }
 
@@ -50,7 +50,7 @@ async function startNode(witnesses: readonly Witness[], of: VerifierKey[][] = []
   const node = await startLedgerNode({ witnesses: { witnesses, allowPrivate: true, report } })
   onTestFinished(() => node.close())
   const vkey = (await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)).text
-  const key = verifierKeyOf(vkey.trim())
+  const key = parseVerifierKey(vkey.trim())
   for (const keys of of) keys.push(key)
   return { node, key, reports }
 }
@@ -207,12 +207,12 @@ it('rejects malformed settings and duplicate witness names', async () => {
   const { witness } = await witnessNode()
   const vkey = witnessKeyText(witness.key)
   for (const text of ['', vkey, `${vkey} ftp://a`, `${vkey} http://a?b`, `${vkey} http://a b`]) {
-    expect(() => witnessOfText(text)).toThrow(
+    expect(() => parseWitness(text)).toThrow(
       'a witness is a cosignature key (type 4 or 6) and an address',
     )
   }
-  expect(witnessOfText(`${vkey} https://a.example/w/`)).toEqual({
-    key: witnessKeyOf(vkey),
+  expect(parseWitness(`${vkey} https://a.example/w/`)).toEqual({
+    key: parseWitnessKey(vkey),
     url: 'https://a.example/w',
   })
   await expect(startNode([witness, witness])).rejects.toThrow(LedgerError)

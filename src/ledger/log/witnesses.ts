@@ -5,9 +5,9 @@ import {
   cosignatureBy,
   nodeVerifySignature,
   ProofError,
+  parseWitnessKey,
   unverifiedText,
   type VerifierKey,
-  witnessKeyOf,
 } from '../../chain/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Platform } from '../platform.ts'
@@ -40,11 +40,11 @@ export interface Witness {
 }
 
 /** Parses a setting: `<vkey> <url>`. Errors: WITNESS_INVALID. */
-export function witnessOfText(text: string): Witness {
+export function parseWitness(text: string): Witness {
   const [vkey = '', url = '', ...more] = text.trim().split(/\s+/)
   try {
     if (more.length === 0 && url.length <= URL_LENGTH_MAX) {
-      return { url: serverUrl(url), key: witnessKeyOf(vkey) }
+      return { url: serverUrl(url), key: parseWitnessKey(vkey) }
     }
   } catch (error) {
     if (!(error instanceof ProofError || error instanceof UrlError)) throw error
@@ -282,7 +282,7 @@ class WitnessClient {
       },
     )
     const text = body.toString()
-    if (status === 200) return this.#cosignatureIn(text, note)
+    if (status === 200) return this.#verifiedAnswer(text, note)
     const [, known = ''] = /^(0|[1-9]\d{0,14})\n?$/.exec(text) ?? []
     if (status === 409 && known !== '') return Number(known)
     const meaning = REFUSALS[status]
@@ -290,7 +290,7 @@ class WitnessClient {
     return { error: `it answered ${status}${isFinal ? `: ${meaning}` : ''}`, isFinal }
   }
 
-  async #cosignatureIn(lines: string, note: string): Promise<Answer> {
+  async #verifiedAnswer(lines: string, note: string): Promise<Answer> {
     try {
       const cosigned = `${unverifiedText(note)}\n${lines}`
       const cosignature = await cosignatureBy(nodeVerifySignature, this.#witness.key, cosigned)

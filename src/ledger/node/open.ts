@@ -1,9 +1,9 @@
 import type { Clock, Schedule } from '../../base/clock.ts'
 import {
   type Head,
-  heightOf,
   logOrigin,
   packPosition,
+  unpackHeight,
   type VerifierKey,
 } from '../../chain/index.ts'
 import {
@@ -19,9 +19,9 @@ import {
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from '../feed/feed.ts'
-import { nodeKeyIn, temporaryNodeKey } from '../log/node-key.ts'
+import { openNodeKey, temporaryNodeKey } from '../log/node-key.ts'
 import { openLog } from '../log/service.ts'
-import { expectNoHead, signedHeadIn } from '../log/signed-head.ts'
+import { requireNoHead, signedHeadFile } from '../log/signed-head.ts'
 import { LogWitness, witnessState } from '../log/witness.ts'
 import type { WitnessesOptions } from '../log/witnesses.ts'
 import { ChainBlobs } from '../peers/blobs.ts'
@@ -101,8 +101,8 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const { path, durable } = folder
   const location = options.store ?? path
   const isNew = !(await storeExists(location))
-  if (durable && isNew) expectNoHead(path, signedHeadIn(path))
-  const key = durable ? nodeKeyIn(path, isNew) : temporaryNodeKey()
+  if (durable && isNew) requireNoHead(path, signedHeadFile(path))
+  const key = durable ? openNodeKey(path, isNew) : temporaryNodeKey()
   const { serverId, privateKey } = key
   const start = { location, serverId, durable }
   const writer = await LedgerWriter.start(start, clock, platform)
@@ -127,7 +127,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     bounds: { ...FEED_BOUNDS, ...options.feedBounds },
     ...(isDatabaseUrl(location) ? { catchUp: () => follower.catchUp() } : {}),
   })
-  const next = last === null ? 0 : heightOf(last) + 1
+  const next = last === null ? 0 : unpackHeight(last) + 1
   const follower = new HeadFollower(reader, next, {
     seen: (head) => writer.noteSeen(head),
     lost: (message) => writer.suspend(new LedgerError('STORE_ROLLED_BACK', message)),
@@ -170,7 +170,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const witness = new LogWitness({
     ...{ name: `${logOrigin(serverId)}/witness`, clock },
     change: await witnessState(location, durable ? path : null),
-    keyOf: (origin) =>
+    findKey: (origin) =>
       mirrors.peerOfKey(origin)?.key ?? witnessOf.find(({ name }) => name === origin) ?? null,
   })
   const verification =

@@ -54,7 +54,7 @@ export function requireChain(
   serverId: number,
 ): Pick<OpenMirror, 'reader' | 'log'> {
   if (serverId === ledger.serverId) return { reader: ledger.store, log: ledger.log }
-  const mirror = ledger.mirrors.mirrorOf(serverId)
+  const mirror = ledger.mirrors.findMirror(serverId)
   if (mirror !== null) return mirror
   throw new LedgerError('SERVERID_UNKNOWN', `this node has no chain of server id ${serverId}`)
 }

@@ -13,7 +13,7 @@ import { PEERS } from '../../../test/support/peers.ts'
 import { systemClock } from '../../base/clock.ts'
 import { systemOutbound } from '../../http/outbound.ts'
 import { openBlobStore, openStoreReader } from '../../storage/index.ts'
-import { nodeKeyIn } from '../log/node-key.ts'
+import { openNodeKey } from '../log/node-key.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs, pushingBlobs } from './blobs.ts'
 import { mirrorFolder } from './mirror.ts'
 import { PeerClient } from './peer-client.ts'
@@ -190,7 +190,7 @@ it.each(LOSSES)('a node pushes the blob again to a mirror that has lost %s', asy
     serverId,
     allowPrivate: true,
     // A node refuses requests signed in the second of its start.
-    signer: new NodeSigner(nodeKeyIn(folder, false), { now: () => systemClock.now() + 1_000 }),
+    signer: new NodeSigner(openNodeKey(folder, false), { now: () => systemClock.now() + 1_000 }),
     outbound: systemOutbound,
   })
   const files = await openBlobStore(folder, store, false)

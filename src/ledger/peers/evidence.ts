@@ -6,13 +6,13 @@ import {
   type Evidence,
   entriesOfBundle,
   equalBytes,
-  evidenceIn,
   evidenceText,
   findContradiction,
   headerText,
   nodesFromTiles,
   nodeVerifySignature,
   openCheckpoint,
+  parseEvidence,
   readableLog,
   type SignedLog,
   TILE_WIDTH,
@@ -37,7 +37,7 @@ export const CHECKPOINTS_MAX = 64
 export function readEvidence(folder: string): Evidence | null {
   const path = join(folder, FILE)
   try {
-    return fileExists(path) ? evidenceIn(readFileSync(path, 'utf8')) : null
+    return fileExists(path) ? parseEvidence(readFileSync(path, 'utf8')) : null
   } catch {
     return { what: `${path} cannot be read`, notes: ['', ''], proof: null }
   }

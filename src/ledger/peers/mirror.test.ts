@@ -17,7 +17,7 @@ import { openStoreReader } from '../../storage/index.ts'
 import { BlockPage } from './block-page.ts'
 import { compare, Mirror, pull } from './mirror.ts'
 import { type ChainSource, PeerClient } from './peer-client.ts'
-import { nodeOfKey } from './peer-list.ts'
+import { parseNodeKey } from './peer-list.ts'
 
 /** Waits until the node has signed its whole chain, because a node does not sign each block at once. */
 async function signed({ service }: LedgerNode): Promise<void> {
@@ -44,7 +44,7 @@ function spoiled(source: ChainSource, spoil: Spoil): ChainSource {
 
 async function mirrorOf({ service }: LedgerNode, folder = temporaryFolder()): Promise<Mirror> {
   const { serverId } = service
-  const { key } = nodeOfKey(service.log.verifierKey)
+  const { key } = parseNodeKey(service.log.verifierKey)
   return Mirror.open({ folder, serverId, key, durable: false })
 }
 
@@ -258,7 +258,7 @@ async function twins(): Promise<[LedgerNode, LedgerNode]> {
 /** Verifies the evidence of a mirror as a third party does. */
 function verified({ service }: LedgerNode, mirror: Mirror) {
   if (mirror.evidence === null) throw new Error('there is no evidence')
-  const { key } = nodeOfKey(service.log.verifierKey)
+  const { key } = parseNodeKey(service.log.verifierKey)
   return verifyEvidence(nodeVerifySignature, key, evidenceText(mirror.evidence))
 }
 

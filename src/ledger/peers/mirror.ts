@@ -8,8 +8,8 @@ import {
   equalBytes,
   findContradiction,
   frontierAt,
+  frontierRoot,
   type RawBlock,
-  rootOf,
   type VerifierKey,
   verifyConsistency,
 } from '../../chain/index.ts'
@@ -72,10 +72,10 @@ export function storedCheckpoint(
   folder: string,
   checkpoints: CheckpointVerifier,
 ): Promise<SignedCheckpoint | null> {
-  return checkpointIn(join(folder, CHECKPOINT_FILE), checkpoints)
+  return readCheckpoint(join(folder, CHECKPOINT_FILE), checkpoints)
 }
 
-async function checkpointIn(
+async function readCheckpoint(
   path: string,
   checkpoints: CheckpointVerifier,
 ): Promise<SignedCheckpoint | null> {
@@ -154,7 +154,7 @@ export class Mirror {
       const head = await store.head(serverId)
       const size = head === null ? 0 : head.height + 1
       const frontier = await frontierAt(size, (nodes) => store.treeNodes(serverId, nodes))
-      const seen = await checkpointIn(join(folder, SEEN_FILE), checkpoints)
+      const seen = await readCheckpoint(join(folder, SEEN_FILE), checkpoints)
       const files = await openBlobStore(folder, store, durable)
       await files.recover()
       const mirror = new Mirror(options, {
@@ -203,8 +203,8 @@ export class Mirror {
    */
   async acceptHead(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
-    await this.expectConsistent(head, prove)
-    this.#expectNotFrozen()
+    await this.requireConsistent(head, prove)
+    this.#requireNotFrozen()
     if (head.size === this.size) this.#storeCheckpoint(head)
     await this.#maintain()
     if (head.size > (seen?.size ?? -1)) {
@@ -217,7 +217,7 @@ export class Mirror {
    * Checks that the log of `head` is consistent with the stored blocks and with the newest accepted head.
    * Errors: LOG_UNPROVEN; as for `prove`.
    */
-  async expectConsistent(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
+  async requireConsistent(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
     if (head.size <= this.size) {
       if (equalBytes(await rootAt(this.#idleStore, head.size), head.root)) return
@@ -241,7 +241,7 @@ export class Mirror {
     head: SignedCheckpoint,
     prove: FetchProof,
   ): Promise<number> {
-    this.#expectNotFrozen()
+    this.#requireNotFrozen()
     if (from + blocks.length <= this.size) return 0
     const { decoded, chain } = this.#verified(blocks.slice(this.size - from))
     const { size } = chain.frontier
@@ -252,10 +252,10 @@ export class Mirror {
       )
     }
     const proof = size === head.size ? [] : await prove(size, head.size)
-    const treeHead = { size, root: rootOf(chain.frontier) }
+    const treeHead = { size, root: frontierRoot(chain.frontier) }
     if (!verifyConsistency(treeHead, head, proof)) throw unproven(size, head.size)
     // Another sync may have found evidence while this one fetched the proof.
-    this.#expectNotFrozen()
+    this.#requireNotFrozen()
     // Updates the size before waiting readers continue, because they already see the new blocks.
     const appending = this.#append(decoded).then(() => {
       this.#chain = chain
@@ -274,7 +274,7 @@ export class Mirror {
    * contradicts the log of this mirror, stores evidence and rejects with MIRROR_FROZEN instead.
    */
   async detectFork(other: KnownLog, work: () => Promise<void>): Promise<void> {
-    this.#expectNotFrozen()
+    this.#requireNotFrozen()
     try {
       await work()
     } catch (error) {
@@ -321,7 +321,7 @@ export class Mirror {
     return size === this.size ? null : this.#evidenceAgainst(other)
   }
 
-  #expectNotFrozen(): void {
+  #requireNotFrozen(): void {
     const { evidence } = this
     if (evidence !== null) throw frozen(evidence)
   }
@@ -552,7 +552,7 @@ export async function compare(mirror: Mirror, source: ChainSource): Promise<void
   if (mirror.evidence !== null) return
   const head = await mirror.opened(await source.checkpoint())
   await mirror.detectFork(shownLog(head, source), () =>
-    mirror.expectConsistent(head, (from, to) => source.consistency(from, to)),
+    mirror.requireConsistent(head, (from, to) => source.consistency(from, to)),
   )
 }
 

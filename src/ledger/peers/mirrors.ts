@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
-import { type Evidence, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
+import { type Evidence, parseVerifierKey, type VerifierKey } from '../../chain/index.ts'
 import {
   openBlobStore,
   openStoreReader,
@@ -15,7 +15,7 @@ import { ChainBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import { CheckpointVerifier, readEvidence } from './evidence.ts'
 import { MIRRORS_FOLDER, mirrorFolder, storedCheckpoint, VKEY_FILE } from './mirror.ts'
-import { type KnownPeer, nodeOfKey, type Peer, type PeerList } from './peer-list.ts'
+import { type KnownPeer, type Peer, type PeerList, parseNodeKey } from './peer-list.ts'
 import type { FromMirrors, MirrorsStart, PeerState, PushResult, ToMirrors } from './thread.ts'
 
 /** Maximum time that the start of the node waits for replies of peers about the node's own chain. */
@@ -74,7 +74,7 @@ export class Mirrors {
     this.#start = start
     this.#ownBlobs = ownBlobs
     this.#platform = platform
-    this.#ownServerId = nodeOfKey(start.ownKey).serverId
+    this.#ownServerId = parseNodeKey(start.ownKey).serverId
     this.#list = list
   }
 
@@ -99,7 +99,7 @@ export class Mirrors {
     return this.#list.all.map((peer) => {
       const { serverId, vkey, push } = peer
       const evidence = readEvidence(mirrorFolder(this.#start.folder, serverId))
-      return { ...this.#stateOf(peer), vkey, push, fixed: this.#list.isFixed(peer), evidence }
+      return { ...this.#state(peer), vkey, push, fixed: this.#list.isFixed(peer), evidence }
     })
   }
 
@@ -130,7 +130,7 @@ export class Mirrors {
   }
 
   /** Returns the mirror of the chain of `serverId`, or null. */
-  mirrorOf(serverId: number): OpenMirror | null {
+  findMirror(serverId: number): OpenMirror | null {
     return this.#open.get(serverId) ?? null
   }
 
@@ -140,7 +140,7 @@ export class Mirrors {
   }
 
   /** Returns the blobs of the chain of `serverId`: this node's chain or a mirrored chain. Errors: SERVERID_UNKNOWN. */
-  blobsOf(serverId: number): ChainBlobs {
+  requireBlobs(serverId: number): ChainBlobs {
     if (serverId === this.#ownServerId) return this.#ownBlobs
     const mirror = this.#open.get(serverId)
     if (mirror !== undefined) return mirror.blobs
@@ -187,14 +187,14 @@ export class Mirrors {
     await ended
   }
 
-  #stateOf(peer: KnownPeer): PeerState {
+  #state(peer: KnownPeer): PeerState {
     const { serverId, url } = peer
     const unknown = { blocks: 0, ofBlocks: 0, absent: 0, currentMs: null, error: null }
-    return this.#states.get(nameOf(peer)) ?? { serverId, url, ...unknown }
+    return this.#states.get(peerName(peer)) ?? { serverId, url, ...unknown }
   }
 
   #isPeer(name: string): boolean {
-    return this.#list.all.some((peer) => nameOf(peer) === name)
+    return this.#list.all.some((peer) => peerName(peer) === name)
   }
 
   #sendPeers(): void {
@@ -236,7 +236,7 @@ export class Mirrors {
     }
     this.#pushes.clear()
     for (const peer of this.#list.all) {
-      this.#states.set(nameOf(peer), { ...this.#stateOf(peer), error })
+      this.#states.set(peerName(peer), { ...this.#state(peer), error })
     }
     if (this.#closing) return
     this.#cancelRestart = this.#platform.schedule.after(RESTART_MS, () => this.#sendPeers())
@@ -246,8 +246,8 @@ export class Mirrors {
     switch (message.kind) {
       case 'state':
         // A removed peer must not show an old error when it is added again.
-        if (this.#isPeer(nameOf(message.state))) {
-          this.#states.set(nameOf(message.state), message.state)
+        if (this.#isPeer(peerName(message.state))) {
+          this.#states.set(peerName(message.state), message.state)
         }
         break
       case 'stored':
@@ -285,7 +285,7 @@ export class Mirrors {
   }
 
   async #openMirrors(): Promise<void> {
-    for (const name of namesIn(join(this.#start.folder, MIRRORS_FOLDER))) {
+    for (const name of readMirrorNames(join(this.#start.folder, MIRRORS_FOLDER))) {
       // A damaged mirror is not served, but the node still starts. The thread reports the error of the mirror.
       await this.#openMirror(Number(name)).catch(() => {})
     }
@@ -296,7 +296,7 @@ export class Mirrors {
     const folder = mirrorFolder(this.#start.folder, serverId)
     const keyPath = join(folder, VKEY_FILE)
     if (!fileExists(keyPath) || !fileExists(storePathIn(folder))) return
-    const key = verifierKeyOf(readFileSync(keyPath, 'utf8').trim())
+    const key = parseVerifierKey(readFileSync(keyPath, 'utf8').trim())
     const reader = await openStoreReader(folder, { frozen: false })
     const files = await openBlobStore(folder, reader, false)
     const blobs = new ChainBlobs(reader.attachments, files)
@@ -306,7 +306,7 @@ export class Mirrors {
 }
 
 /** Returns the names of the mirrors; none if there is no folder of mirrors that can be read. */
-function namesIn(folder: string): string[] {
+function readMirrorNames(folder: string): string[] {
   try {
     return readdirSync(folder)
   } catch {
@@ -314,7 +314,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-function nameOf({ serverId, url }: Pick<KnownPeer, 'serverId' | 'url'>): string {
+function peerName({ serverId, url }: Pick<KnownPeer, 'serverId' | 'url'>): string {
   return `${serverId} ${url}`
 }
 

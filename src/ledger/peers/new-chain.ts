@@ -18,21 +18,21 @@ import {
   writeDurably,
 } from '../../storage/index.ts'
 import { jsonMembers } from '../log/json-members.ts'
-import { existingNodeKey, type NodeKey, nodeKeyIn } from '../log/node-key.ts'
-import { signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
+import { findNodeKey, type NodeKey, openNodeKey } from '../log/node-key.ts'
+import { signedHeadFile, storeEmptyHead } from '../log/signed-head.ts'
 import { systemPlatform } from '../platform.ts'
 import type { Operation, UnitOfWork } from '../write/unit-of-work.ts'
 import { LedgerWriter } from '../write/writer.ts'
 import { type BlobTransfer, ChainBlobs, fetchingBlobs, localBlobs, WHOLE_RUN } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import { mirrorFolder, type PullProgress, VKEY_FILE } from './mirror.ts'
-import { nodeOfKey } from './peer-list.ts'
+import { parseNodeKey } from './peer-list.ts'
 import {
   buildStore,
   hasStore,
   removeFolder,
   requireValid,
-  verifyIn,
+  verifyStoreAt,
   withReader,
 } from './side-store.ts'
 
@@ -95,26 +95,26 @@ export async function restoreAsNewChain(
   fill: (mirror: string, key: NodeKey) => Promise<void>,
 ): Promise<NewChain> {
   const { folder, database = null, vkey, threads } = options
-  const { serverId } = nodeOfKey(vkey)
+  const { serverId } = parseNodeKey(vkey)
   const lock = lockFolder(folder)
   try {
     const location = await builtAt(folder, database)
-    const note = noteIn(folder)
+    const note = readNote(folder)
     const isContinued = note !== null && note.mirrored === serverId
-    if (!isContinued && (note !== null || location !== null || existingNodeKey(folder) !== null)) {
+    if (!isContinued && (note !== null || location !== null || findNodeKey(folder) !== null)) {
       throw overStore(folder)
     }
     const mirror = mirrorFolder(folder, serverId)
     if (location !== null) return await builtBefore(options, location, note)
-    const kept = signedHeadIn(folder)
+    const kept = signedHeadFile(folder)
     // The node of this folder has signed blocks, so a new store would be a second history under the same key.
     if ((kept.read()?.size ?? 0) > 0) throw overStore(folder)
     if (note === null) writeNote(folder, { mirrored: serverId, height: null, id: null, absent: 0 })
-    const key = nodeKeyIn(folder, true)
+    const key = openNodeKey(folder, true)
     requireFolder(mirror)
     await fill(mirror, key)
     writeDurably(join(mirror, VKEY_FILE), `${vkey}\n`)
-    const mirrored = await verifyIn(mirror, threads)
+    const mirrored = await verifyStoreAt(mirror, threads)
     if (mirrored.finding !== null) removeFolder(mirror)
     requireValid(mirrored, 'the received chain')
     const built = await buildStore(folder, SIDE_FOLDER, async (side) => {
@@ -150,9 +150,9 @@ async function builtBefore(
     if ((block?.id ?? null) !== (note?.id ?? null)) throw overStore(folder)
   })
   removeFolder(join(folder, SIDE_FOLDER))
-  const mirror = mirrorFolder(folder, nodeOfKey(vkey).serverId)
-  const mirrored = requireValid(await verifyIn(mirror, threads), `the mirror in ${mirror}`)
-  const own = requireValid(await verifyIn(location, threads), 'the restored store')
+  const mirror = mirrorFolder(folder, parseNodeKey(vkey).serverId)
+  const mirrored = requireValid(await verifyStoreAt(mirror, threads), `the mirror in ${mirror}`)
+  const own = requireValid(await verifyStoreAt(location, threads), 'the restored store')
   return { mirrored, own, absent: note?.absent ?? 0 }
 }
 
@@ -172,19 +172,19 @@ function writeNote(folder: string, note: Note): void {
  * Returns the height of the last block of a node's chain that was restored from another chain; null if there is none.
  * Errors: RESTORE_OVER_STORE for a malformed NOTE_FILE.
  */
-export function restoredHeightIn(folder: string): number | null {
-  return noteIn(folder)?.height ?? null
+export function readRestoredHeight(folder: string): number | null {
+  return readNote(folder)?.height ?? null
 }
 
 /** Returns the path, relative to `folder`, of the mirror from which its databases were restored; null if there is none. */
-export function restoredMirrorIn(folder: string): string | null {
-  const note = noteIn(folder)
+export function findRestoredMirror(folder: string): string | null {
+  const note = readNote(folder)
   const mirror = note === null ? null : mirrorFolder('', note.mirrored)
   return mirror !== null && hasStore(join(folder, mirror)) ? mirror : null
 }
 
 /** Returns the content of NOTE_FILE, or null if there is no file. Errors: RESTORE_OVER_STORE for a malformed file. */
-function noteIn(folder: string): Note | null {
+function readNote(folder: string): Note | null {
   const path = join(folder, NOTE_FILE)
   if (!fileExists(path)) return null
   const { mirrored, height = null, id = null, absent } = jsonMembers(readFileSync(path, 'utf8'))
@@ -239,7 +239,7 @@ async function build(
     await source.close()
     await writer.close()
   }
-  const own = requireValid(await verifyIn(side, threads), 'the new chain')
+  const own = requireValid(await verifyStoreAt(side, threads), 'the new chain')
   return { own, absent: copier.absent }
 }
 

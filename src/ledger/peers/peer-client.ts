@@ -166,7 +166,7 @@ export class PeerClient {
     const query = `${after === -1 ? '' : `after=${positionText(after)}&`}limit=${limit}`
     const reply = await this.#get(this.#path(`attachments?${query}`))
     const { absent, after: last, more } = jsonMembers(reply.toString())
-    const blobs = Array.isArray(absent) ? absent.map(missingBlobIn) : [null]
+    const blobs = Array.isArray(absent) ? absent.map(decodeMissingBlob) : [null]
     const upTo = typeof last === 'string' ? parsePosition(last) : null
     const isPage = blobs.length <= limit && typeof more === 'boolean' && !(more && upTo === null)
     if (!isPage || !blobs.every((blob) => blob !== null)) {
@@ -184,7 +184,7 @@ export class PeerClient {
     const { status, body } = await this.#send('POST', path, { headers, body: part })
     const { size } = jsonMembers(body.toString())
     if (status === 200 && isCount(size)) return size
-    if (codeIn(body).startsWith('CONTENT_') || status >= 500) return null
+    if (findErrorCode(body).startsWith('CONTENT_') || status >= 500) return null
     throw this.#refusal(status, body)
   }
 
@@ -215,7 +215,7 @@ export class PeerClient {
   }
 
   #refusal(status: number, body: Buffer): PeerError {
-    const code = codeIn(body)
+    const code = findErrorCode(body)
     const reason = code === '' ? '' : ` with ${code}`
     const { host } = new URL(this.#options.url)
     return new PeerError('REPLY_REFUSED', `${host} answered ${status}${reason}`)
@@ -234,14 +234,14 @@ function malformed(message: string): PeerError {
   return new PeerError('REPLY_MALFORMED', message)
 }
 
-function missingBlobIn(value: Json): MissingBlob | null {
+function decodeMissingBlob(value: Json): MissingBlob | null {
   const { sha256, length, size } = isJsonObject(value) ? value : {}
   const isBlob = typeof sha256 === 'string' && /^[0-9a-f]{64}$/.test(sha256)
   return isBlob && isCount(length) && isCount(size) ? { sha256, length, bytes: size } : null
 }
 
 /** Returns the error code in a reply, or an empty string. */
-function codeIn(body: Buffer): string {
+function findErrorCode(body: Buffer): string {
   const [, code = ''] = /"code":"([A-Z_]{1,40})"/.exec(body.subarray(0, 1_000).toString()) ?? []
   return code
 }

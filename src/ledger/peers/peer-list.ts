@@ -6,9 +6,9 @@ import { serverUrl, UrlError } from '../../base/url.ts'
 import {
   logOrigin,
   ProofError,
+  parseVerifierKey,
   serverIdOfRaw,
   type VerifierKey,
-  verifierKeyOf,
 } from '../../chain/index.ts'
 import { writeDurably } from '../../storage/index.ts'
 import { jsonMembers } from '../log/json-members.ts'
@@ -36,17 +36,17 @@ export interface KnownPeer extends Peer {
 }
 
 /** Validates a peer. Errors: PEER_INVALID. */
-export function knownPeer({ vkey, url, push = false }: Peer): KnownPeer {
-  const { key, serverId } = nodeOfKey(vkey)
+export function requirePeer({ vkey, url, push = false }: Peer): KnownPeer {
+  const { key, serverId } = parseNodeKey(vkey)
   if (url !== null) return { vkey, url: rootUrl(url), push, key, serverId }
   if (!push) return { vkey, url, push, key, serverId }
   throw new PeerError('PEER_INVALID', 'push requires a url')
 }
 
 /** Parses the verifier key of a node. Errors: PEER_INVALID. */
-export function nodeOfKey(vkey: string): { key: VerifierKey; serverId: number } {
+export function parseNodeKey(vkey: string): { key: VerifierKey; serverId: number } {
   try {
-    const key = verifierKeyOf(vkey)
+    const key = parseVerifierKey(vkey)
     const serverId = serverIdOfRaw(key.publicKey)
     if (key.name === logOrigin(serverId)) return { key, serverId }
   } catch (error) {
@@ -73,10 +73,10 @@ export function rootUrl(url: string): string {
 }
 
 /** Parses a setting: `<vkey>`, `<vkey> <url>` or `<vkey> <url> push`. Errors: PEER_INVALID. */
-export function peerOfText(text: string): KnownPeer {
+export function parsePeer(text: string): KnownPeer {
   const [vkey = '', url = null, push, ...more] = text.trim().split(/\s+/)
   if (more.length === 0 && (push === undefined || push === 'push')) {
-    return knownPeer({ vkey, url, push: push === 'push' })
+    return requirePeer({ vkey, url, push: push === 'push' })
   }
   throw new PeerError(
     'PEER_INVALID',
@@ -95,9 +95,9 @@ export class PeerList {
   constructor(folder: string | null, fixed: readonly Peer[], ownServerId: number) {
     this.#path = folder === null ? null : join(folder, FILE)
     this.#ownServerId = ownServerId
-    this.#fixed = fixed.map(knownPeer)
+    this.#fixed = fixed.map(requirePeer)
     this.#added = this.#path === null ? [] : storedPeers(this.#path)
-    for (const peer of this.all) expectOther(peer, ownServerId)
+    for (const peer of this.all) requireOther(peer, ownServerId)
     if (this.all.length > PEERS_MAX) throw tooMany()
   }
 
@@ -114,8 +114,8 @@ export class PeerList {
 
   /** Stores a peer durably, unless the peer is already in the list. Errors: as for the constructor. */
   add(peer: Peer): void {
-    const known = knownPeer(peer)
-    expectOther(known, this.#ownServerId)
+    const known = requirePeer(peer)
+    requireOther(known, this.#ownServerId)
     if (this.all.some((other) => isSame(other, known))) return
     if (this.all.length >= PEERS_MAX) throw tooMany()
     this.#store([...this.#added, known])
@@ -147,7 +147,7 @@ function isSame(one: KnownPeer, other: KnownPeer): boolean {
   return one.vkey === other.vkey && one.url === other.url && one.push === other.push
 }
 
-function expectOther({ serverId }: KnownPeer, ownServerId: number): void {
+function requireOther({ serverId }: KnownPeer, ownServerId: number): void {
   if (serverId !== ownServerId) return
   throw new PeerError('PEER_INVALID', "this is the node's own key; a node cannot be its own peer")
 }
@@ -163,7 +163,7 @@ function storedPeers(path: string): KnownPeer[] {
   return list.map((peer) => {
     const { vkey, url, push } = isJsonObject(peer) ? peer : {}
     if (typeof vkey === 'string' && (typeof url === 'string' || url === null)) {
-      return knownPeer({ vkey, url, push: push === true })
+      return requirePeer({ vkey, url, push: push === true })
     }
     throw new PeerError(
       'PEER_INVALID',

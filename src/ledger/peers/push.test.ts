@@ -9,9 +9,14 @@ import {
   startLedgerNode,
   temporaryFolder,
 } from '../../../test/support/ledger-node.ts'
-import { logOrigin, nodeVerifySignature, verifierKeyOf, verifyEvidence } from '../../chain/index.ts'
+import {
+  logOrigin,
+  nodeVerifySignature,
+  parseVerifierKey,
+  verifyEvidence,
+} from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
-import { existingNodeKey } from '../log/node-key.ts'
+import { findNodeKey } from '../log/node-key.ts'
 import { nextPush } from './push.ts'
 import { type Signer, signatureHeaders } from './signed-request.ts'
 
@@ -30,7 +35,7 @@ async function pair(options: Partial<LedgerNodeOptions> = {}) {
   cpSync(folder, twinFolder, { recursive: true })
   for (let n = 1; n < 6; n += 1) await node.send('POST', '/api/fruit', { n })
   await node.service.log.consistency(0, 6)
-  const key = existingNodeKey(folder)
+  const key = findNodeKey(folder)
   if (key === null) throw new Error('there is no key')
   const { serverId } = key
   const store = await openStoreReader(folder, { frozen: false })
@@ -47,7 +52,7 @@ async function pair(options: Partial<LedgerNodeOptions> = {}) {
   const vkey = node.service.log.verifierKey
   await target.send('POST', '/api/config/peers', { vkey })
   const note = await node.service.log.checkpoint()
-  const verifier = verifierKeyOf(vkey)
+  const verifier = parseVerifierKey(vkey)
   return { node, target, clock, signer, push, serverId, twinFolder, note, verifier }
 }
 

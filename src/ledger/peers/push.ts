@@ -1,8 +1,8 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import {
-  checkpointOf,
   PROVEN_BLOCK_BYTES_MAX,
+  parseCheckpoint,
   proveConsistency,
   provenBlockJson,
   type RawBlock,
@@ -88,7 +88,7 @@ export async function nextPush(
   const { serverId } = store
   if (mirror === null) return pushText({ from: 0, texts: [], note, proofs: {}, roots: {} }, 0)
   // The note is not verified, because this node has just signed the note.
-  const { size } = checkpointOf(note.slice(0, note.lastIndexOf('\n\n') + 1))
+  const { size } = parseCheckpoint(note.slice(0, note.lastIndexOf('\n\n') + 1))
   const texts: string[] = []
   let bytes = 0
   let end = Math.min(mirror.size, size)
@@ -135,7 +135,7 @@ function pushText({ from, texts, note, proofs, roots }: PushParts, end: number):
 export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void> {
   const push = parsedPush(body, mirror.serverId)
   const { from, blocks, proofs } = push
-  const prove = async (size: number) => proofIn(proofs, size)
+  const prove = async (size: number) => requireProof(proofs, size)
   const head = await mirror.opened(push.checkpoint)
   const log = pushedLog(head, push)
   if (blocks.length === 0) {
@@ -160,7 +160,7 @@ export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void
 function pushedLog(checkpoint: SignedCheckpoint, { proofs, roots }: ParsedPush): KnownLog {
   const prefix = async (size: number) => {
     const root = fromBase64(String(roots[size] ?? ''))
-    return { root: root ?? new Uint8Array(), path: proofIn(proofs, size) }
+    return { root: root ?? new Uint8Array(), path: requireProof(proofs, size) }
   }
   return { checkpoint, prefix, blocks: null }
 }
@@ -197,7 +197,7 @@ function parsedPush(body: Uint8Array, serverId: number): ParsedPush {
   )
 }
 
-function proofIn(proofs: ParsedPush['proofs'], from: number): Uint8Array[] {
+function requireProof(proofs: ParsedPush['proofs'], from: number): Uint8Array[] {
   const list = proofs[from]
   if (!Array.isArray(list)) {
     throw new PeerError('LOG_UNPROVEN', `the proof from size ${from} is missing`)

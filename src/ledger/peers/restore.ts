@@ -8,21 +8,21 @@ import {
   type Verification,
   verifyStore,
 } from '../../storage/index.ts'
-import { existingNodeKey, type NodeKey } from '../log/node-key.ts'
-import { expectSignedHead, rootAt, signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
+import { findNodeKey, type NodeKey } from '../log/node-key.ts'
+import { requireSignedHead, rootAt, signedHeadFile, storeEmptyHead } from '../log/signed-head.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import { CheckpointVerifier } from './evidence.ts'
 import { Mirror, type MirrorOptions, pull } from './mirror.ts'
 import { type NewChainOptions, restoreAsNewChain } from './new-chain.ts'
 import type { BlobSource, ChainSource } from './peer-client.ts'
-import { nodeOfKey } from './peer-list.ts'
+import { parseNodeKey } from './peer-list.ts'
 import {
   hasStore,
   moveStore,
   removeFolder,
   requireValid,
-  verifyIn,
+  verifyStoreAt,
   withReader,
 } from './side-store.ts'
 import { NodeSigner } from './signed-request.ts'
@@ -70,8 +70,8 @@ export interface Restored {
  */
 export async function restoreChain(options: RestoreOptions): Promise<Restored> {
   const { folder, serverId, vkey } = options
-  const key = existingNodeKey(folder)
-  if (vkey !== null && nodeOfKey(vkey).serverId !== serverId) {
+  const key = findNodeKey(folder)
+  if (vkey !== null && parseNodeKey(vkey).serverId !== serverId) {
     throw new PeerError('PEER_INVALID', `the verifier key does not belong to server id ${serverId}`)
   }
   if (key?.serverId === serverId) return restoreWithKey(options, key)
@@ -99,7 +99,7 @@ async function restoreWithKey(options: RestoreOptions, ownKey: NodeKey): Promise
       return verification
     })
     removeFolder(side)
-    storeEmptyHead(signedHeadIn(folder), ownKey)
+    storeEmptyHead(signedHeadFile(folder), ownKey)
     const absent = await withReader(folder, async (store) => {
       const files = await openBlobStore(folder, store, true)
       try {
@@ -118,7 +118,7 @@ async function restoreWithoutKey(options: RestoreOptions, vkey: string): Promise
   const { serverId, clock } = options
   let absent = 0
   const done = await restoreAsNewChain({ ...options, vkey }, async (folder, ownKey) => {
-    const { key } = nodeOfKey(vkey)
+    const { key } = parseNodeKey(vkey)
     const source = options.source(new NodeSigner(ownKey, clock))
     await withHint(ownKey, () =>
       fillMirror({ folder, serverId, key }, source, options, async ({ blobs }) => {
@@ -182,8 +182,8 @@ async function withHint<Result>(
 
 /** Verifies the restored store. Errors: RESTORE_REFUSED, STORE_ROLLED_BACK, LOG_CONTRADICTED. */
 async function verified(side: string, { folder, threads }: RestoreOptions): Promise<Verification> {
-  await withReader(side, (store) => expectSignedHead(store, signedHeadIn(folder)))
-  const verification = await verifyIn(side, threads)
+  await withReader(side, (store) => requireSignedHead(store, signedHeadFile(folder)))
+  const verification = await verifyStoreAt(side, threads)
   // Discards all data, because a new attempt would not replace wrong data. For example, the source may have left out
   // entries as if they were erased.
   if (verification.finding !== null) removeFolder(side)

@@ -80,7 +80,7 @@ export function requireValid(verification: Verification, what: string): Verifica
 }
 
 /** Verifies the store at `location` on `threads` threads. */
-export function verifyIn(location: StoreLocation, threads: number): Promise<Verification> {
+export function verifyStoreAt(location: StoreLocation, threads: number): Promise<Verification> {
   const options = threads > 1 ? { threads: { location, count: threads } } : {}
   return withReader(location, (store) => verifyStore(store, options))
 }

@@ -5,9 +5,9 @@ import { HandClock, startLedgerNode } from '../../../test/support/ledger-node.ts
 import { until } from '../../../test/support/until.ts'
 import {
   logOrigin,
+  parseVerifierKey,
   rawPublicKey,
-  serverIdOf,
-  verifierKeyOf,
+  toServerId,
   verifierKeyText,
 } from '../../chain/index.ts'
 import { issueApiToken, openTokens } from '../../tokens/index.ts'
@@ -18,7 +18,7 @@ const NOTHING = Buffer.alloc(0)
 
 function keyPair(): { serverId: number; privateKey: KeyObject; vkey: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
-  const serverId = serverIdOf(publicKey)
+  const serverId = toServerId(publicKey)
   const key = { name: logOrigin(serverId), publicKey: rawPublicKey(publicKey) }
   return { serverId, privateKey, vkey: verifierKeyText(key) }
 }
@@ -181,7 +181,7 @@ it('accepts a nonce once for each key', async () => {
   const clock = new HandClock()
   const peers = [keyPair(), keyPair()]
   const keys = new Map(
-    peers.map(({ serverId, vkey }) => [logOrigin(serverId), verifierKeyOf(vkey).publicKey]),
+    peers.map(({ serverId, vkey }) => [logOrigin(serverId), parseVerifierKey(vkey).publicKey]),
   )
   const received = new SignedRequests((keyId) => keys.get(keyId) ?? null, clock)
   const nonce = randomBytes(16).toString('base64url')
@@ -209,7 +209,7 @@ it('accepts no request again after a restart, and none before the time of its si
       return () => {}
     },
   }
-  const started = () => new SignedRequests(() => verifierKeyOf(vkey).publicKey, clock, schedule)
+  const started = () => new SignedRequests(() => parseVerifierKey(vkey).publicKey, clock, schedule)
   const request = { method: 'GET', authority: 'node:4126', path: '/api', query: '?' }
   const signed = (nowMs: number) => {
     const nonce = randomBytes(16).toString('base64url')

@@ -128,7 +128,7 @@ export class SignedRequests {
 
   /** Verifies a request before its body is read. Errors: SIGNATURE_REFUSED. */
   async verify(request: ReceivedRequest): Promise<RequestSignature> {
-    const { signature, digest, params, created, expires, nonce, keyId } = signatureIn(request)
+    const { signature, digest, params, created, expires, nonce, keyId } = requireSignature(request)
     const nowMs = this.#clock.now()
     const nowS = Math.floor(nowMs / 1000)
     if (created > nowS + SKEW_S || expires < nowS || expires - created > VALID_S_MAX) {
@@ -141,7 +141,7 @@ export class SignedRequests {
     const key = this.#keyOf(keyId)
     if (key === null)
       throw refused('the key of the signature does not belong to a peer of this node')
-    const base = Buffer.from(signatureBase(componentsOf(request), digest, params))
+    const base = Buffer.from(signatureBase(toComponents(request), digest, params))
     if (!(await nodeVerifySignature(key, base, signature))) {
       throw refused('the signature is wrong')
     }
@@ -191,17 +191,17 @@ function signatureBase(request: Request, digest: string, params: string): string
   ].join('\n')
 }
 
-function componentsOf({ method = '', url = '', headers }: ReceivedRequest): Request {
+function toComponents({ method = '', url = '', headers }: ReceivedRequest): Request {
   // The query begins at the first question mark, and can contain further question marks.
   const [path = '', ...query] = url.split('?')
-  const authority = textOf(headers.host).toLowerCase()
+  const authority = singleHeader(headers.host).toLowerCase()
   return { method, authority, path, query: `?${query.join('?')}` }
 }
 
-function signatureIn({ headers }: ReceivedRequest) {
-  const input = INPUT.exec(textOf(headers['signature-input']))
-  const encoded = SIGNATURE.exec(textOf(headers.signature))
-  const digest = textOf(headers['content-digest'])
+function requireSignature({ headers }: ReceivedRequest) {
+  const input = INPUT.exec(singleHeader(headers['signature-input']))
+  const encoded = SIGNATURE.exec(singleHeader(headers.signature))
+  const digest = singleHeader(headers['content-digest'])
   const [, params = '', created = '', expires = '', nonce = '', keyId = ''] = input ?? []
   if (input === null || encoded === null || !DIGEST.test(digest)) {
     throw refused('the request has no signature of a node (RFC 9421)')
@@ -211,7 +211,7 @@ function signatureIn({ headers }: ReceivedRequest) {
   return { signature, digest, params, created: createdS, expires: expiresS, nonce, keyId }
 }
 
-function textOf(header: string | string[] | undefined): string {
+function singleHeader(header: string | string[] | undefined): string {
   return typeof header === 'string' ? header : ''
 }
 

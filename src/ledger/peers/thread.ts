@@ -27,7 +27,7 @@ import {
   VKEY_FILE,
 } from './mirror.ts'
 import { type MirrorSize, PeerClient } from './peer-client.ts'
-import { type KnownPeer, knownPeer, nodeOfKey, type Peer } from './peer-list.ts'
+import { type KnownPeer, type Peer, parseNodeKey, requirePeer } from './peer-list.ts'
 import { acceptPush, Pusher } from './push.ts'
 import { NodeSigner } from './signed-request.ts'
 import { MirrorTurns } from './turns.ts'
@@ -135,7 +135,7 @@ export async function serveMirrors(
     if (message.kind === 'close') void thread.close().finally(end)
     else if (message.kind === 'push') void thread.acceptPush(message)
     else if (message.kind === 'checkpoint') thread.provideCheckpoint(message.note)
-    else void thread.setPeers(message.peers.map(knownPeer))
+    else void thread.setPeers(message.peers.map(requirePeer))
   })
 }
 
@@ -173,7 +173,7 @@ class MirrorsThread {
     this.#start = start
     this.#port = port
     this.#platform = platform
-    const { key, serverId } = nodeOfKey(start.ownKey)
+    const { key, serverId } = parseNodeKey(start.ownKey)
     this.#own = {
       checkpoints: new CheckpointVerifier(key),
       store,
@@ -211,7 +211,7 @@ class MirrorsThread {
 
   /** Stores blocks, or a part of a blob, that the node with the key `vkey` has pushed. */
   async acceptPush({ id, vkey, body, part }: Extract<ToMirrors, { kind: 'push' }>): Promise<void> {
-    const peer = knownPeer({ vkey, url: null })
+    const peer = requirePeer({ vkey, url: null })
     const result = await (part === null
       ? this.#acceptBlocks(peer, body)
       : this.#acceptBlobPart(peer, { ...part, body }))

@@ -3,7 +3,7 @@ import {
   COMPOUND,
   compareSortValues,
   type Path,
-  pathIn,
+  parsePath,
   type Scalar,
   type SortValue,
   singleValueAt,
@@ -69,7 +69,7 @@ function pathsIn(name: string, list: string | undefined): Path[] {
   const texts = list.split(',').map((text) => text.trim())
   if (new Set(texts).size < texts.length) throw invalid(`${name} contains a path twice`)
   return texts.map((text) => {
-    const path = pathIn(text)
+    const path = parsePath(text)
     if (path !== null) return path
     throw invalid(
       `${name}: a path must be 1 to 8 member names, separated by dots; separate paths with commas`,

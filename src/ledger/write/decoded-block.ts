@@ -2,8 +2,8 @@ import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import {
   type Block,
   type ChainVerifier,
+  decodeEntry,
   ENTRIES_BYTES_MAX,
-  entryOf,
   isErased,
   packPosition,
   type RawBlock,
@@ -45,7 +45,7 @@ export function decodeBlock(
   const entries: string[] = []
   let bytes = 0
   for (const [index, entry] of body.entries()) {
-    const effect = effectIn(entry, serverId, packPosition(height, index))
+    const effect = decodeEffect(entry, serverId, packPosition(height, index))
     if (typeof effect === 'string') return { index, what: effect }
     if (effect.kind === 'erased_attachment' && !isErased(sealed, index)) {
       return { index, what: 'it has no attachment metadata' }
@@ -73,7 +73,11 @@ export function decodeNextBlock(
 }
 
 /** Returns the effect of the entry, or the reason why the entry is invalid. */
-function effectIn(value: string | RawEntry, serverId: number, position: number): Effect | string {
+function decodeEffect(
+  value: string | RawEntry,
+  serverId: number,
+  position: number,
+): Effect | string {
   try {
     const effect =
       value instanceof RawEntry
@@ -100,7 +104,8 @@ function rawEffect(entry: RawEntry, position: number): Effect | string {
 
 /** Returns the effect of an entry without an item. */
 function otherEffect(text: string, serverId: number, position: number): Effect | string {
-  const entry = text.length > OTHER_CHARACTERS_MAX ? null : entryOf(parseForeignJsonOrNull(text))
+  const entry =
+    text.length > OTHER_CHARACTERS_MAX ? null : decodeEntry(parseForeignJsonOrNull(text))
   if (entry === null) return 'it is not an entry'
   if (entry.serverid !== serverId) return 'the entry has another server id'
   const effect = effectOf(entry, position)

@@ -13,8 +13,8 @@ import {
 } from '../../../test/support/ledger-node.ts'
 import {
   nodeVerifySignature,
+  parseVerifierKey,
   positionText,
-  verifierKeyOf,
   verifyProofFile,
 } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
@@ -22,7 +22,7 @@ import { exportLines } from '../export/export.ts'
 import { importExport } from '../export/import.ts'
 import { Mirror, pull } from '../peers/mirror.ts'
 import { PeerClient } from '../peers/peer-client.ts'
-import { nodeOfKey } from '../peers/peer-list.ts'
+import { parseNodeKey } from '../peers/peer-list.ts'
 
 /** Attaches `content`, and returns its SHA-256. */
 async function attach(node: LedgerNode, id: string, name: string, content: string) {
@@ -143,7 +143,7 @@ it('after an erasure, no file contains bytes, names or hashes of the erased atta
   const vkey = (await node.send('GET', `/api/ledgers/${serverId}/vkey`)).text.trim()
   const proofOf = async (id: string, position: string) => {
     const { text } = await node.send('GET', `/api/people/${id}/proof?position=${position}`)
-    return verifyProofFile(nodeVerifySignature, verifierKeyOf(vkey), text)
+    return verifyProofFile(nodeVerifySignature, parseVerifierKey(vkey), text)
   }
   expect(await proofOf('ann', '3.0')).toMatchObject({ height: 3, index: 0, entry: null })
   expect(await proofOf('ann', '6.0')).toMatchObject({
@@ -228,7 +228,7 @@ it('a replay of a chain with erased attachments, by import or mirror, restores t
   const node = await nodeWithPeople(folder)
   await createHistory(node)
   const { serverId, log } = node.service
-  const { key } = nodeOfKey(log.verifierKey)
+  const { key } = parseNodeKey(log.verifierKey)
   const source = new PeerClient({ url: node.url, serverId, allowPrivate: true })
   const mirrored = async (into: string) => {
     await log.consistency(0, (await node.service.read.chainSize()).blocks)

@@ -10,14 +10,14 @@ import {
   temporaryFolder,
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
-import { nodeVerifySignature, verifierKeyOf, verifyProofFile } from '../../chain/index.ts'
+import { nodeVerifySignature, parseVerifierKey, verifyProofFile } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
 import { exportLines } from '../export/export.ts'
 import { importExport } from '../export/import.ts'
 
 const proofOf = async (node: LedgerNode, path: string) => {
   const vkey = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)
-  const key = verifierKeyOf(vkey.text.trim())
+  const key = parseVerifierKey(vkey.text.trim())
   return verifyProofFile(nodeVerifySignature, key, (await node.send('GET', path)).text)
 }
 

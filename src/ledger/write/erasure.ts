@@ -1,8 +1,8 @@
 import {
   type Attachment,
   type Block,
+  decodeEntry,
   ENTRIES_MAX,
-  entryOf,
   positionText,
   unpackPosition,
 } from '../../chain/index.ts'
@@ -104,7 +104,7 @@ export async function plannedErasure(
 
 /** Returns the attachment of an entry, or null for an erased entry or an entry without an attachment. */
 function attachmentIn(text: string): Attachment | null {
-  const entry = entryOf(storedJson(text))
+  const entry = decodeEntry(storedJson(text))
   if (entry === null || !('attachment' in entry)) return null
   return entry.attachment.sha256 === undefined ? null : entry.attachment
 }

@@ -1,5 +1,5 @@
 import type { Schedule } from '../../base/clock.ts'
-import { type Head, heightOf, packPosition } from '../../chain/index.ts'
+import { type Head, packPosition, unpackHeight } from '../../chain/index.ts'
 import { StoreError, type StoreReader } from '../../storage/index.ts'
 import type { LedgerError } from '../errors.ts'
 import type { SeenBlock } from './messages.ts'
@@ -83,7 +83,7 @@ export class HeadFollower {
 
   /** Must be called when a block of this process is durable. `last`: packed position of the last entry of the block. */
   committed(last: number): void {
-    this.#advance(last, heightOf(last) === this.#next)
+    this.#advance(last, unpackHeight(last) === this.#next)
   }
 
   /** Notes a head that another thread of this process has read. */
@@ -177,8 +177,8 @@ export class HeadFollower {
 
   #advance(last: number, isOwn: boolean): void {
     const from = this.#next
-    if (this.#isClosed || heightOf(last) < from) return
-    this.#next = heightOf(last) + 1
+    if (this.#isClosed || unpackHeight(last) < from) return
+    this.#next = unpackHeight(last) + 1
     for (const listener of this.#listeners) listener({ from, last, isOwn })
   }
 }

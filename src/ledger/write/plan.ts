@@ -3,9 +3,9 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import {
   type Attachment,
-  attachmentOf,
+  decodeAttachment,
+  decodeEntry,
   ENTRIES_BYTES_MAX,
-  entryOf,
   entryText,
   packPosition,
   positionText,
@@ -424,14 +424,14 @@ export function checkAttachment(precondition: Precondition, current: Attachment 
 }
 
 function attachmentIn(text: string): Attachment {
-  const attachment = attachmentOf(storedJson(text))
+  const attachment = decodeAttachment(storedJson(text))
   assert(attachment !== null)
   return attachment
 }
 
 function isOfDatabase(text: string, db: string): boolean {
   // Most entries belong to other databases and need not be parsed.
-  return text.includes(db) && entryOf(storedJson(text))?.db === db
+  return text.includes(db) && decodeEntry(storedJson(text))?.db === db
 }
 
 /** Returns an error that rejects only the current unit. Rethrows an error that concerns the whole batch. */

@@ -3,14 +3,14 @@ import type { Json, JsonObject } from '../../base/json.ts'
 import { UuidGenerator } from '../../base/uuid.ts'
 import {
   type Block,
+  decodeEntry,
   ENTRIES_MAX,
   type Entry,
-  entryOf,
   packPosition,
   parsePosition,
   unpackPosition,
 } from '../../chain/index.ts'
-import { pathIn } from '../../filter/index.ts'
+import { parsePath } from '../../filter/index.ts'
 import { StoreError, type StoreReader, storedJson, type Turns } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { AttachmentService } from './attachments.ts'
@@ -235,7 +235,7 @@ export class LedgerWrites {
    * INDEX_NOT_FOUND.
    */
   async changeIndex(action: 'add' | 'remove', { db, path }: IndexName): Promise<void> {
-    if (pathIn(path) === null) {
+    if (parsePath(path) === null) {
       throw new LedgerError(
         'INDEX_PATH_INVALID',
         'a path must be 1 to 8 member names, separated by dots',
@@ -296,7 +296,7 @@ function requirePosition(text: string): number {
 }
 
 function parseStoredEntry(text: string): Entry {
-  const entry = entryOf(storedJson(text))
+  const entry = decodeEntry(storedJson(text))
   if (entry !== null) return entry
   throw new StoreError('STORE_DAMAGED', 'a block contains something that is not an entry')
 }

@@ -1,6 +1,6 @@
 import type { Schedule } from '../../base/clock.ts'
 import { isJsonObject } from '../../base/json.ts'
-import { heightOf, NETWORK_TYPE, networkItemId, StoreError } from '../../ledger/core.ts'
+import { NETWORK_TYPE, networkItemId, StoreError, unpackHeight } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import { NetworkError } from '../errors.ts'
 import { objectIn } from '../resources/database.ts'
@@ -91,7 +91,7 @@ export class NetworkFollower {
     this.#stop = parts.ledger.follower.isShared
       ? parts.ledger.follower.listen(({ from, last }) => {
           this.#next ??= from
-          this.#last = heightOf(last)
+          this.#last = unpackHeight(last)
           // Remembers a failure, and tries again.
           this.#followed().catch(() => {})
         })

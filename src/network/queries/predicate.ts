@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
-import { matches, numberIn, type Test, valuesAt, type Where } from '../../filter/index.ts'
+import { matches, parseExactNumber, type Test, valuesAt, type Where } from '../../filter/index.ts'
 import type { Condition, Operand } from '../language/query-parser.ts'
 import {
   type Model,
@@ -38,10 +38,10 @@ export function parameterValue(
     case 'DateTime':
       return instantOf(text) ?? undefined
     case 'Double':
-      return numberIn(text)
+      return parseExactNumber(text)
     case 'Integer':
     case 'Long': {
-      const value = numberIn(text)
+      const value = parseExactNumber(text)
       return Number.isSafeInteger(value) ? value : undefined
     }
     case null:

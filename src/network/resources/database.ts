@@ -4,16 +4,16 @@ import {
   compareByOrder,
   type OrderTerm,
   type SortValue,
-  sortValuesOf,
+  toSortValues,
   type Where,
 } from '../../filter/index.ts'
 import {
   type FoundItem,
-  heightOf,
   ITEM_ID_BYTES_MAX,
   type LedgerReader,
   packPosition,
   storedJson,
+  unpackHeight,
 } from '../../ledger/core.ts'
 import type { OwnChange } from '../../ledger/index.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
@@ -117,7 +117,7 @@ export class ResourceOrder {
   /** Returns the values by which `compare` orders a resource. */
   keysOf({ id, text }: StoredResource): SortValue[] {
     const resource = this.#order.length === 0 ? {} : objectIn(text)
-    return sortValuesOf(this.#terms, itemOf({ type: this.#type, id }, resource))
+    return toSortValues(this.#terms, itemOf({ type: this.#type, id }, resource))
   }
 
   compare(one: readonly SortValue[], other: readonly SortValue[]): number {
@@ -296,7 +296,7 @@ export class ResourceDatabase implements ResourceReader {
   async changesAt(height: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
     const created = await this.#ledger.databaseCreated(this.name)
     if (created === null) return { blocks: [], next: height }
-    const from = Math.max(height, heightOf(created))
+    const from = Math.max(height, unpackHeight(created))
     // Reads one page only. A page has fewer blocks if they are large.
     for await (const page of this.#ledger.blocks(from)) {
       const blocks = page.flatMap((block) => this.#changesIn(block, created))

@@ -4,7 +4,7 @@ import {
   FIELD_TYPES,
   type FieldType,
   type Filter,
-  filterOf,
+  parseFilter,
   projected,
   type TypeOf,
 } from '../../filter/index.ts'
@@ -183,7 +183,7 @@ export function resourceFilter(
   model: Model,
   type: TypeDeclaration,
 ): Filter {
-  const filter = filterOf(query, { typeOf: fieldTypesOf(model, type), mayResolve: true })
+  const filter = parseFilter(query, { typeOf: fieldTypesOf(model, type), mayResolve: true })
   if (filter === null) return NO_FILTER
   // Replaces `where={}`, which matches all resources, with null, so that the store does not evaluate a predicate.
   const { where } = filter

@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../../base/json.ts'
-import { compareByOrder, matches, type SortValue, sortValuesOf } from '../../filter/index.ts'
+import { compareByOrder, matches, type SortValue, toSortValues } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
 import type { Bound } from '../language/query-parser.ts'
 import type { Model } from '../model/model.ts'
@@ -56,7 +56,7 @@ export async function runQuery(
     const { id, text } = stored
     const isKept = characters + text.length <= KEPT_CHARACTERS_MAX
     if (isKept) characters += text.length
-    kept.push({ id, keys: sortValuesOf(order, resource), stored: isKept ? stored : null })
+    kept.push({ id, keys: toSortValues(order, resource), stored: isKept ? stored : null })
   }
   for await (const page of selectedPages(guard, query, parameters)) page.splice(0).forEach(keep)
   if (order.length > 0) kept.sort((one, other) => compareByOrder(order, one.keys, other.keys))

@@ -5,10 +5,10 @@ import type { Json, JsonObject } from '../../base/json.ts'
 import {
   compareByOrder,
   type Filter,
-  filterOf,
   matches,
+  parseFilter,
   type SortValue,
-  sortValuesOf,
+  toSortValues,
 } from '../../filter/index.ts'
 import { INDEXES_PER_DATABASE, type ItemSearch, SORTED_ITEMS_MAX } from '../port/store.ts'
 import { verifyStore } from '../verify/verify.ts'
@@ -25,7 +25,7 @@ const serverid = CONTRACT_SERVER_ID
 const everything = { where: null, order: [], after: null, offset: 0, limit: null, text: false }
 
 const read = (filter: Json): Filter => {
-  const found = filterOf({ filter: JSON.stringify(filter) })
+  const found = parseFilter({ filter: JSON.stringify(filter) })
   if (found === null) throw new Error('no filter')
   return found
 }
@@ -37,7 +37,7 @@ function expectedIds(items: readonly JsonObject[], filter: Filter): string[] {
     .map((each, at): { id: string; at: number; values: SortValue[] } => ({
       id: String(each.id),
       at,
-      values: sortValuesOf(filter.order, each),
+      values: toSortValues(filter.order, each),
     }))
   const tieOrder = filter.order.at(-1)?.descending === true ? -1 : 1
   rows.sort(

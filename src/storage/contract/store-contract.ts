@@ -4,10 +4,10 @@ import {
   type Block,
   type Entry,
   HASH_BYTES,
-  headOf,
   packPosition,
   positionText,
   sealBlock,
+  toHead,
 } from '../../chain/index.ts'
 import { PAGE_CHARACTERS } from '../port/store.ts'
 import {
@@ -44,7 +44,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
         const [one, two, ...more] = await now.blocks(serverid, 0, 10)
         expect(more).toEqual([])
         expect([plain(one), plain(two)]).toEqual([plain(first), plain(second)])
-        expect(await now.head(serverid)).toEqual(headOf(second))
+        expect(await now.head(serverid)).toEqual(toHead(second))
         expect(await now.head(serverid + 1)).toBeNull()
         expect((await now.blocks(serverid, 1, 1)).map(({ height }) => height)).toEqual([1])
         expect(await now.blocks(serverid + 1, 0, 1)).toEqual([])
@@ -127,7 +127,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       // A block of the next height that follows another block.
       const forked = { ...strayBlock(first), height: 1, prevId: '0'.repeat(64) }
       await expect(stage.store.append(forked, [])).rejects.toMatchObject({ code: 'HEAD_MOVED' })
-      expect(await stage.store.head(serverid)).toEqual(headOf(first))
+      expect(await stage.store.head(serverid)).toEqual(toHead(first))
     })
 
     const impossible: [string, Entry[]][] = [
@@ -155,7 +155,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
         code: 'EFFECT_IMPOSSIBLE',
       })
       const expectUnchanged = async () => {
-        expect(await stage.store.head(serverid)).toEqual(headOf(before))
+        expect(await stage.store.head(serverid)).toEqual(toHead(before))
         expect((await stage.store.item('fruit', 'a'))?.text).toBe('{"id":"a","n":"kept"}')
         expect(await stage.store.item('fruit', 'new')).toBeNull()
         expect(await stage.store.databases()).toHaveLength(1)
@@ -177,7 +177,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
         return appendEntries(store, [entry.createDb('fruit')])
       })
       const failed = store.exclusive(async (head) => {
-        expect(head).toEqual(headOf(first))
+        expect(head).toEqual(toHead(first))
         await appendEntries(store, [entry.create('gone', 'a')])
       })
       await expect(failed).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
@@ -188,7 +188,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       const second = await store.exclusive(() => appendEntries(store, [entry.create('fruit', 'a')]))
       expect(second.prevId).toBe(first.id)
       await stage.expectDurable(async (now) => {
-        expect(await now.exclusive(async (head) => head)).toEqual(headOf(second))
+        expect(await now.exclusive(async (head) => head)).toEqual(toHead(second))
         expect((await now.item('fruit', 'a'))?.id).toBe('a')
       })
     })

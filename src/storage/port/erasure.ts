@@ -2,10 +2,10 @@ import { canonicalString } from '../../base/canonical-json.ts'
 import { parseJson } from '../../base/json.ts'
 import {
   type Block,
+  decodeEntry,
   type Entry,
-  entryOf,
   entryText,
-  erasedIn,
+  findErased,
   packPosition,
 } from '../../chain/index.ts'
 import type { Effect } from './effect.ts'
@@ -33,7 +33,7 @@ export function erasedItemText(id: string): string {
 /** Returns the parsed entry, or null if `text` is not an entry. */
 export function parseEntry(text: string): Entry | null {
   try {
-    return entryOf(parseJson(text))
+    return decodeEntry(parseJson(text))
   } catch {
     return null
   }
@@ -55,7 +55,7 @@ export class ErasureCheck {
 
   /** Checks the next block with its effects; returns its first wrong entry, or null. */
   block(block: Block, effects: readonly Effect[]): { index: number; what: string } | null {
-    for (const index of erasedIn(block)) {
+    for (const index of findErased(block)) {
       this.#pending.set(packPosition(block.height, index), block.entries[index] ?? '')
       this.#erased += 1
     }

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres, type TestDatabase } from '../../../test/postgres/shared.ts'
 import { type Block, packPosition } from '../../chain/index.ts'
-import { filterOf } from '../../filter/index.ts'
+import { parseFilter } from '../../filter/index.ts'
 import { describeRecords } from '../contract/records-contract.ts'
 import { describeSearch } from '../contract/search-contract.ts'
 import { describeStore } from '../contract/store-contract.ts'
@@ -179,7 +179,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
       connection.close(),
     )
     onTestFinished(() => reader.close())
-    const where = filterOf({ filter: '{"where":{"n":1}}' })?.where ?? null
+    const where = parseFilter({ filter: '{"where":{"n":1}}' })?.where ?? null
     const database = (await reader.database('fruit'))?.created ?? -1
     const query = { where, order: [], after: null, offset: 0, limit: null, text: true }
     const found: string[] = []
@@ -212,7 +212,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
       connection.close(),
     )
     onTestFinished(() => reader.close())
-    const where = filterOf({ filter: '{"where":{"n":{"inq":[1,2]}}}' })?.where ?? null
+    const where = parseFilter({ filter: '{"where":{"n":{"inq":[1,2]}}}' })?.where ?? null
     const database = (await reader.database('fruit'))?.created ?? -1
     let count = 0
     for await (const piece of (await reader.count(database, where)).pieces) count += piece

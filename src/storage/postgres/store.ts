@@ -1,4 +1,4 @@
-import { type Block, type Frontier, frontierAt, type Head, headOf } from '../../chain/index.ts'
+import { type Block, type Frontier, frontierAt, type Head, toHead } from '../../chain/index.ts'
 import type { Effect } from '../port/effect.ts'
 import { StoreError } from '../port/errors.ts'
 import type {
@@ -290,7 +290,7 @@ class PostgresStore extends PostgresReader implements Store {
       this.#indexes = withoutDatabases(this.#indexes, dropped)
       indexes = digestOf(this.#indexes)
     }
-    this.#cached = { head: headOf(block), indexes }
+    this.#cached = { head: toHead(block), indexes }
   }
 
   /** Returns databases by name, from the cache as far as possible. */

@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { type Filter, filterOf } from '../../filter/index.ts'
+import { type Filter, parseFilter } from '../../filter/index.ts'
 import { appendEntries, CONTRACT_SERVER_ID } from '../contract/test-store.ts'
 import { openStore } from '../open.ts'
 
 const serverid = CONTRACT_SERVER_ID
-const read = (filter: object): Filter | null => filterOf({ filter: JSON.stringify(filter) })
+const read = (filter: object): Filter | null => parseFilter({ filter: JSON.stringify(filter) })
 
 it('a search over items of megabytes returns all matches, piece by piece, in order', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { filterOf } from '../../filter/index.ts'
+import { parseFilter } from '../../filter/index.ts'
 import type { ItemSearch } from '../port/store.ts'
 import type { SearchRows } from './plan.ts'
 import { searchItems } from './search.ts'
@@ -75,7 +75,7 @@ it('keeps no item in memory while a search sorts', async () => {
 
 it('scans all items if the index was removed before its positions were read', async () => {
   const index = { number: 1, database: 0, path: 'n' }
-  const where = filterOf({ filter: '{"where":{"n":{"inq":[2,3]}}}' })?.where ?? null
+  const where = parseFilter({ filter: '{"where":{"n":{"inq":[2,3]}}}' })?.where ?? null
   const rows = rowsOf([[1, 2, 3]], [], {
     readyIndexes: async () => [index],
     positions: async () => null,

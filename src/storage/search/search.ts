@@ -3,9 +3,9 @@ import {
   compareByOrder,
   matches,
   type OrderTerm,
+  pathSteps,
   type SortValue,
-  sortValuesOf,
-  stepsOf,
+  toSortValues,
   type Where,
 } from '../../filter/index.ts'
 import { StoreError } from '../port/errors.ts'
@@ -103,7 +103,7 @@ class Search {
     this.#scan = scan
     this.#query = query
     this.#isOrdered = isOrdered
-    const steps = query.where === null || scan.isExact ? 0 : PARSE_STEPS + stepsOf(query.where)
+    const steps = query.where === null || scan.isExact ? 0 : PARSE_STEPS + pathSteps(query.where)
     this.#charactersMax = PAGE_CHARACTERS / Math.max(1, steps)
   }
 
@@ -158,7 +158,7 @@ class Search {
     let found: { values: SortValue[]; created: number }[] = []
     const add = (items: FoundItem[]) => {
       for (const { text, created } of items.splice(0)) {
-        found.push({ values: sortValuesOf(order, parseJson(text ?? '{}')), created })
+        found.push({ values: toSortValues(order, parseJson(text ?? '{}')), created })
       }
     }
     const sort = () => {

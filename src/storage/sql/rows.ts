@@ -138,7 +138,7 @@ export function attachmentOf([position, name, contentType, length, sha256]: Row)
   }
 }
 
-/** Converts the columns of `attachmentOf`, then db, id, ended. */
+/** Converts the columns of `decodeAttachment`, then db, id, ended. */
 export function attachmentRowOf(row: Row): AttachmentRow {
   const ended = row[7]
   return {

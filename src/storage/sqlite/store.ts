@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { isDiskFull } from '../../base/disk-full.ts'
 import { inheritOwner } from '../../base/files/durable-files.ts'
-import { type Block, type Head, headOf } from '../../chain/index.ts'
+import { type Block, type Head, toHead } from '../../chain/index.ts'
 import { isFolderFull } from '../location/folder.ts'
 import type { Effect } from '../port/effect.ts'
 import {
@@ -125,7 +125,7 @@ class SqliteStore extends SqliteReader implements Store {
       this.#rollback()
       throw refused
     }
-    this.#head = headOf(block)
+    this.#head = toHead(block)
     this.#hasAppended = true
   }
 

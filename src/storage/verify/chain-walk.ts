@@ -4,12 +4,12 @@ import {
   type Block,
   type ChainState,
   ChainVerifier,
-  erasedIn,
   type Frontier,
+  findErased,
   frontierAt,
   type Head,
-  headOf,
   rawEntry,
+  toHead,
 } from '../../chain/index.ts'
 import { isDamage, StoreError } from '../port/errors.ts'
 import type { Creations, StoreReader } from '../port/store.ts'
@@ -53,7 +53,7 @@ export class ChainWalk {
       throw new StoreError('STORE_DAMAGED', `block ${from - 1} is missing`)
     }
     const frontier = await frontierAt(from, (nodes) => store.treeNodes(serverId, nodes))
-    return new ChainWalk(store, { head: before === undefined ? null : headOf(before), frontier })
+    return new ChainWalk(store, { head: before === undefined ? null : toHead(before), frontier })
   }
 
   /** The last correct block, or null at the beginning. */
@@ -113,7 +113,7 @@ export interface PlainBlock {
 /** Returns a correct block as a plain block, or null if it is not plain. Errors: STORE_DAMAGED. */
 export async function plainBlock(block: Block, store: StoreReader): Promise<PlainBlock | null> {
   const { height, id, entries } = block
-  if (erasedIn(block).size > 0) return null
+  if (findErased(block).size > 0) return null
   const ids: string[] = []
   for (const entry of entries) {
     const itemId = itemIdIn(entry, block.serverId)
@@ -155,7 +155,7 @@ export async function undamagedPlainBlock(
   return 'plain' in result ? result.plain : null
 }
 
-/** Runs `work`; converts damage into a finding at the height that `heightOf` returns then. */
+/** Runs `work`; converts damage into a finding at the height that `unpackHeight` returns then. */
 export async function damageAsFinding<Result extends object>(
   heightOf: () => number,
   work: () => Promise<Result>,

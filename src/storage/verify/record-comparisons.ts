@@ -1,7 +1,7 @@
 import {
   type Attachment,
   type Block,
-  erasedIn,
+  findErased,
   packPosition,
   positionText,
   unpackPosition,
@@ -215,7 +215,7 @@ export class ErasureComparison {
 
   /** Checks the erased entries of the next block; returns the first difference, or null. */
   async block(block: Block): Promise<{ readonly index: number; readonly what: string } | null> {
-    for (const index of erasedIn(block)) {
+    for (const index of findErased(block)) {
       const position = packPosition(block.height, index)
       if ((await this.#store.eraser(position)) === null) {
         return { index, what: 'the entry has no blind, but no other entry erases it' }

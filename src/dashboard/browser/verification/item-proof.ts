@@ -4,11 +4,11 @@ import {
   type Fetch,
   ProofError,
   type ProofErrorCode,
+  parseVerifierKey,
   serverIdOfRaw,
   type VerifierKey,
   VerifyingReader,
   type VerifySignature,
-  verifierKeyOf,
 } from '../../../chain/portable.ts'
 import { differences } from '../text/json.ts'
 import type { Remembered } from './verify-chain.ts'
@@ -109,7 +109,7 @@ export async function proveItem(
 
 function keyIn(text: string): VerifierKey | null {
   try {
-    return verifierKeyOf(text)
+    return parseVerifierKey(text)
   } catch {
     return null
   }

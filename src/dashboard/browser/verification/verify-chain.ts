@@ -5,17 +5,17 @@ import {
   type BlockFault,
   ChainVerifier,
   type Checkpoint,
-  entryOf,
+  decodeEntry,
   equalBytes,
+  frontierRoot,
   hasContent,
   openCheckpoint,
   ProofError,
   parseBlockParts,
-  rootOf,
+  parseVerifierKey,
   serverIdOfRaw,
   type VerifierKey,
   type VerifySignature,
-  verifierKeyOf,
 } from '../../../chain/portable.ts'
 import type { Texts } from '../language/english.ts'
 
@@ -147,7 +147,7 @@ async function signedHead(
 ): Promise<Checkpoint | FaultCode | null> {
   let key: VerifierKey
   try {
-    key = verifierKeyOf(verifierKey.trim())
+    key = parseVerifierKey(verifierKey.trim())
   } catch {
     return 'key'
   }
@@ -173,7 +173,7 @@ class Walk {
   constructor(source: ChainSource, size: number | null) {
     this.#source = source
     this.progress = { blocks: 0, size, entries: 0, erased: 0 }
-    this.rootAtSize = rootOf(this.#chain.state.frontier)
+    this.rootAtSize = frontierRoot(this.#chain.state.frontier)
   }
 
   /**
@@ -208,7 +208,7 @@ class Walk {
     const { serverId, remembered } = this.#source
     const block = verifyListedBlock(value, serverId, this.#chain)
     if ('code' in block) return { ...block, height }
-    const root = rootOf(this.#chain.state.frontier)
+    const root = frontierRoot(this.#chain.state.frontier)
     this.progress = {
       blocks: height + 1,
       size,
@@ -253,7 +253,7 @@ export function verifyListedBlock(
 
 /** Returns the canonical text of an entry, or null for any other value. Only an erased entry may have no content. */
 function entryText(value: Json, isErased: boolean): string | null {
-  const entry = entryOf(value)
+  const entry = decodeEntry(value)
   if (entry === null || !(isErased || hasContent(entry))) return null
   try {
     return canonicalJson(value)
