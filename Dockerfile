@@ -20,7 +20,7 @@ RUN PATH="$PATH:/build/node_modules/.bin" node scripts/build.ts \
 
 FROM node:24.21.0-bookworm-slim
 ENV NODE_ENV=production HOST=0.0.0.0 SYSTEM_FOLDER=/data
-ENV MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072
+ENV MALLOC_MMAP_THRESHOLD_=131072
 WORKDIR /opt/daicho
 COPY --from=build /build/package.json ./
 COPY --from=build /build/node_modules node_modules

@@ -11,4 +11,4 @@ export const NODE_FLAGS = ['--disable-warning=ExperimentalWarning', '--max-semi-
  * Variables of the C library for all commands: glibc returns large blocks of memory to the system at once, as it does
  * until the first of them is freed. Otherwise a node keeps 200 MB after 60 bodies of 10 MB. Repeated as the flags are.
  */
-export const NODE_VARIABLES = { MALLOC_ARENA_MAX: '2', MALLOC_MMAP_THRESHOLD_: '131072' }
+export const NODE_VARIABLES = { MALLOC_MMAP_THRESHOLD_: '131072' }

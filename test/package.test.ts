@@ -11,7 +11,10 @@ const VARIABLES = Object.entries(NODE_VARIABLES)
 
 it('the installed command has the same V8 flags and variables as the command in a cloned repository', () => {
   const main = readFileSync(MAIN, 'utf8')
-  expect(main.split('\n')[0]).toBe(`#!/usr/bin/env -S ${VARIABLES} node ${NODE_FLAGS.join(' ')}`)
+  const [line = ''] = main.split('\n')
+  expect(line).toBe(`#!/usr/bin/env -S ${VARIABLES} node ${NODE_FLAGS.join(' ')}`)
+  // Linux before 5.1 truncates longer lines.
+  expect(line.length).toBeLessThanOrEqual(127)
 })
 
 it('the container and the systemd service run with the same V8 flags and variables', () => {

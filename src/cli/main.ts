@@ -1,4 +1,4 @@
-#!/usr/bin/env -S MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072 node --disable-warning=ExperimentalWarning --max-semi-space-size=8
+#!/usr/bin/env -S MALLOC_MMAP_THRESHOLD_=131072 node --disable-warning=ExperimentalWarning --max-semi-space-size=8
 // A namespace import, because a named import of `enableCompileCache` would fail in Node 20 before the version check.
 import * as nodeModule from 'node:module'
 import { fileURLToPath } from 'node:url'
