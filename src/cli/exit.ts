@@ -15,9 +15,11 @@ export const EXIT = {
 /** Exit code for each error code. An error with any other code exits with `finding`. */
 const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   EXPORT_FOREIGN: EXIT.usage,
+  FORMAT_UNSUITABLE: EXIT.usage,
   INDEX_PATH_INVALID: EXIT.usage,
   PASSWORD_UNUSABLE: EXIT.usage,
   PEER_INVALID: EXIT.usage,
+  SCHEMA_INVALID: EXIT.usage,
   SCOPE_UNKNOWN: EXIT.usage,
   SCOPES_TOO_LONG: EXIT.usage,
   SIGNATURES_UNSUPPORTED: EXIT.usage,

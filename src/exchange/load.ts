@@ -11,7 +11,6 @@ import {
   type PlanOptions,
   plannedChange,
 } from './changes.ts'
-import { InputError } from './errors.ts'
 import { formatPlace, type RecordPages, type SourceRecord } from './formats/record.ts'
 import {
   type ChangeDecision,
@@ -135,9 +134,7 @@ class Loader {
     await Promise.all(this.#inFlight.map(({ settled }) => settled))
     if (this.#failure === null) return this.#progress.position.counts
     const { error } = this.#failure
-    const isExpected =
-      error instanceof Stop || error instanceof InputError || error instanceof CodedError
-    if (!isExpected) throw error
+    if (!(error instanceof Stop) && !(error instanceof CodedError)) throw error
     let { counts } = this.#progress.position
     let unknown = this.#progress.creating.size
     for (const sent of this.#progress.sent.values()) {

@@ -1,14 +1,7 @@
 import { Command, Option } from 'commander'
-import {
-  DUMP_FORMATS,
-  type DumpFormat,
-  dumpTexts,
-  InputError,
-  type ReadItems,
-} from '../../exchange/index.ts'
+import { DUMP_FORMATS, type DumpFormat, dumpTexts, type ReadItems } from '../../exchange/index.ts'
 import { LedgerReader } from '../../ledger/core.ts'
 import { readSettings } from '../composition/settings.ts'
-import { EXIT, Exit } from '../exit.ts'
 import { addFolderOption, nodeFolder, onStore } from '../node/node-folder.ts'
 import { NodeItems } from '../node/node-items.ts'
 import { addNodeOptions, type NodeFlags } from '../node/node-options.ts'
@@ -62,7 +55,7 @@ async function dump(db: string, flags: DumpFlags): Promise<void> {
           line.update(null, `${progress.items} items`)
         }
         const texts = dumpTexts(() => counted(source.read(), add), format)
-        const items = await onItems(() => writeTexts(checked(texts, source), out, isCompressed))
+        const items = await writeTexts(checked(texts, source), out, isCompressed)
         return { items, height: source.height }
       } finally {
         await source.close()
@@ -132,14 +125,4 @@ async function* checked(
   const items = yield* texts
   await source.check()
   return items
-}
-
-/** Runs `work`, which writes items. Errors: Exit (finding) if an item does not fit the format. */
-async function onItems<Result>(work: () => Promise<Result>): Promise<Result> {
-  try {
-    return await work()
-  } catch (error) {
-    if (!(error instanceof InputError)) throw error
-    throw new Exit(EXIT.finding, error.message, { cause: error })
-  }
 }

@@ -17,7 +17,6 @@ import {
   FormatError,
   findFormat,
   formatPlace,
-  InputError,
   type LoadCounts,
   LoadError,
   LoadProgress,
@@ -48,7 +47,6 @@ import {
   count,
   escapeControls,
   formatFields,
-  type ProgressLine,
   paceText,
   print,
   withProgress,
@@ -114,11 +112,10 @@ interface LoadFlags extends NodeFlags {
 
 async function load(db: string, files: readonly string[], flags: LoadFlags): Promise<void> {
   const [first = '-'] = files
-  checkArguments(db, files, flags)
+  requireArguments(db, files, flags)
   const format = flags.format ?? findFormat(first)
   const schema = flags.schema === undefined ? null : parseForeignJsonOrNull(readText(flags.schema))
-  const columnTypes =
-    flags.schema === undefined ? new Map() : onSource(() => parseColumnTypes(schema))
+  const columnTypes = flags.schema === undefined ? new Map() : parseColumnTypes(schema)
   const { target, name, close } = await openTarget(flags)
   try {
     const state = openState(flags, {
@@ -136,7 +133,7 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
         const isGuess = flags.format === undefined
         const source = { isGuess, idMember: flags.id ?? null, columnTypes, withoutAttachments }
         const pages = input.pages({ format: chosen, ...source })
-        return settled(
+        return settle(
           loadRecords(pages, target, {
             chooseDatabase: (table) => databaseFor(db, table),
             idMember: chooseIdMember(format, flags.id),
@@ -147,20 +144,21 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
             write: async (note) => file?.write(note),
             finished({ counts }, refused) {
               refusals.add(refused)
-              showProgress(line, input.share, counts)
+              const some = counts.refused === 0 ? '' : `, ${counts.refused} refused`
+              line.update(input.share, `${counts.records} records${some}`)
             },
           }),
         )
       }),
     )
+    const { counts, unknown, failure } = result
     // A load that sent nothing cannot be resumed.
-    const canResume = result.failure !== null && file !== null && !progress.isUnused
+    const canResume = failure !== null && file !== null && !progress.isUnused
     file?.close(canResume)
-    if (progress.isUnused && result.cause instanceof FormatError) {
-      throw new Exit(EXIT.usage, result.cause.message)
-    }
+    if (progress.isUnused && failure?.cause instanceof FormatError) throw failure.cause
     refusals.print()
-    report(db, flags, result, { created: progress.created, canResume, seconds })
+    const { created } = progress
+    report(db, flags, { counts, unknown, failure, created, canResume, seconds })
   } finally {
     await close()
   }
@@ -179,27 +177,29 @@ function openState({ state, resume }: LoadFlags, identity: LoadIdentity) {
   return { file, id: file.load, progress: file.progress }
 }
 
-interface Reported {
+interface EndedLoad {
+  readonly counts: LoadCounts
+  /** Number of changes that may be in the ledger or not. */
+  readonly unknown: number
+  readonly failure: LoadError | null
+  /** Databases that the load has created. */
   readonly created: readonly string[]
   readonly canResume: boolean
   readonly seconds: number
 }
 
 /** Prints what was loaded. Errors: Exit (finding) unless the load is complete. */
-function report(
-  db: string,
-  { json }: LoadFlags,
-  { counts, unknown, failure }: EndedLoad,
-  { created, canResume, seconds }: Reported,
-): void {
-  const shown = { db, ...counts, unknown, databasesCreated: created }
+function report(db: string, { json }: LoadFlags, ended: EndedLoad): void {
+  const { counts, unknown, failure, created, canResume } = ended
   const isNothing = counts.records > 0 && countLoaded(counts) + counts.skipped === 0
-  const isComplete = failure === null && counts.refused === 0 && !isNothing
-  const text = loadedText(db, counts, unknown, created, seconds)
-  print(json, { status: isComplete, ...shown, failure }, text)
+  const result = {
+    status: failure === null && counts.refused === 0 && !isNothing,
+    ...{ db, ...counts, unknown, databasesCreated: created, failure: failure?.message ?? null },
+  }
+  print(json, result, loadedText(db, ended))
   if (failure !== null) {
     const hint = canResume ? '; --resume continues the load' : ''
-    throw new Exit(EXIT.finding, `the load ended early: ${failure}${hint}`)
+    throw new Exit(EXIT.finding, `the load ended early: ${failure.message}${hint}`)
   }
   if (isNothing) throw new Exit(EXIT.finding, 'the input has no record that could be loaded')
   if (counts.refused > 0) process.exitCode = EXIT.finding
@@ -213,7 +213,7 @@ function databaseFor(db: string, table: string | null): string {
 }
 
 /** Throws Exit (usage) for a missing file, or for flags that cannot be combined. */
-function checkArguments(db: string, files: readonly string[], flags: LoadFlags): void {
+function requireArguments(db: string, files: readonly string[], flags: LoadFlags): void {
   for (const file of files) {
     if (file === '-') continue
     if (!existsSync(file)) throw new Exit(EXIT.usage, `there is no file ${file}`)
@@ -221,29 +221,26 @@ function checkArguments(db: string, files: readonly string[], flags: LoadFlags):
       throw new Exit(EXIT.usage, `${file} is a folder: give the names of files`)
     }
   }
-  if (flags.resume === true && flags.state === undefined && files.includes('-')) {
-    throw new Exit(
-      EXIT.usage,
+  const { format, id, onConflict, resume, state } = flags
+  const mistakes: readonly (readonly [isMade: boolean, message: string])[] = [
+    [
+      resume === true && state === undefined && files.includes('-'),
       '--resume needs --state for a load from stdin: give the same --state to the load and to --resume',
-    )
-  }
-  if (flags.format === 'qldb' && flags.onConflict === 'skip') {
-    const message =
-      '--on-conflict skip with --format qldb would mix two histories: use --on-conflict replace, or another database'
-    throw new Exit(EXIT.usage, message)
-  }
-  if (flags.format === 'qldb' && flags.id !== undefined) {
-    throw new Exit(
-      EXIT.usage,
+    ],
+    [
+      format === 'qldb' && onConflict === 'skip',
+      '--on-conflict skip with --format qldb would mix two histories: use --on-conflict replace, or another database',
+    ],
+    [
+      format === 'qldb' && id !== undefined,
       '--id cannot be combined with --format qldb: the id of a QLDB document is always the id of its item',
-    )
-  }
-  if (db.includes(TABLE) && flags.format !== 'qldb') {
-    throw new Exit(
-      EXIT.usage,
+    ],
+    [
+      db.includes(TABLE) && format !== 'qldb',
       `${TABLE} requires --format qldb, because other formats have no tables`,
-    )
-  }
+    ],
+  ]
+  for (const [isMade, message] of mistakes) if (isMade) throw new Exit(EXIT.usage, message)
 }
 
 function readText(path: string): string {
@@ -251,15 +248,6 @@ function readText(path: string): string {
     return readFileSync(path, 'utf8')
   } catch (error) {
     throw new Exit(EXIT.usage, `${path} cannot be read: ${formatReason(error)}`, { cause: error })
-  }
-}
-
-function onSource<Result>(work: () => Result): Result {
-  try {
-    return work()
-  } catch (error) {
-    if (!(error instanceof InputError)) throw error
-    throw new Exit(EXIT.usage, error.message, { cause: error })
   }
 }
 
@@ -280,23 +268,13 @@ async function openTarget({ url, token }: LoadFlags): Promise<OpenTarget> {
   return { target: serviceTarget(service), name: resolve(folder), close }
 }
 
-interface EndedLoad {
-  readonly counts: LoadCounts
-  /** Number of changes that may be in the ledger or not. */
-  readonly unknown: number
-  /** The message of the failure, or null if the load is complete. */
-  readonly failure: string | null
-  readonly cause?: unknown
-}
-
-/** Waits until a load ends. */
-async function settled(loading: Promise<LoadCounts>): Promise<EndedLoad> {
+/** Waits until a load ends. Returns what was loaded, and the error that ended the load early. */
+async function settle(loading: Promise<LoadCounts>) {
   try {
     return { counts: await loading, unknown: 0, failure: null }
   } catch (error) {
     if (!(error instanceof LoadError)) throw error
-    const { counts, unknown, message, cause } = error
-    return { counts, unknown, failure: message, cause }
+    return { counts: error.counts, unknown: error.unknown, failure: error }
   }
 }
 
@@ -336,11 +314,6 @@ class CountedInput {
       yield chunk
     }
   }
-}
-
-function showProgress(line: ProgressLine, share: number | null, counts: LoadCounts): void {
-  const refused = counts.refused === 0 ? '' : `, ${counts.refused} refused`
-  line.update(share, `${counts.records} records${refused}`)
 }
 
 /** Reports refused records: all of them to a file, or the first ones to stderr. */
@@ -399,13 +372,7 @@ function countLoaded({ created, replaced, deleted }: LoadCounts): number {
   return created + replaced + deleted
 }
 
-function loadedText(
-  db: string,
-  counts: LoadCounts,
-  unknown: number,
-  created: readonly string[],
-  seconds: number,
-): string {
+function loadedText(db: string, { counts, unknown, created, seconds }: EndedLoad): string {
   const { created: items, replaced, deleted, attachments, skipped, refused, leftOut } = counts
   const isNothing = countLoaded(counts) === 0
   const nothing = unknown > 0 ? 'Nothing is known to be loaded.' : 'Nothing was loaded.'

@@ -80,13 +80,12 @@ export function parseColumnTypes(schema: Json): ReadonlyMap<string, ColumnType> 
   const types = Object.entries(isObject ? schema : {}).map(([name, given]) => {
     const type = COLUMN_TYPES.find((each) => each === given)
     if (type !== undefined) return [name, type] as const
-    throw new InputError(
-      `the schema has the unknown type ${JSON.stringify(given)} for column ${name}; ` +
-        `use ${COLUMN_TYPES.join(', ')}`,
-    )
+    const problem = `the schema has the unknown type ${JSON.stringify(given)} for column ${name}`
+    throw new InputError(`${problem}; use ${COLUMN_TYPES.join(', ')}`, {}, 'SCHEMA_INVALID')
   })
   if (types.length > 0) return new Map(types)
-  throw new InputError('the schema must be a JSON object like {"price":"number"}')
+  const message = 'the schema must be a JSON object like {"price":"number"}'
+  throw new InputError(message, {}, 'SCHEMA_INVALID')
 }
 
 function parseHeader(
