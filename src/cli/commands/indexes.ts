@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import type { Operations } from '../../client/index.ts'
-import { openStoreReader, StoreError, type StoreLocation } from '../../storage/index.ts'
-import { readSettings, type Settings } from '../composition/settings.ts'
+import { openStoreReader } from '../../storage/index.ts'
+import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { callNode } from '../node/node-client.ts'
+import { callNode, type NodeAddress } from '../node/node-client.ts'
 import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
 import { addNodeOptions, type NodeFlags } from '../node/node-options.ts'
 import { openStoppedNode } from '../node/stopped-node.ts'
@@ -22,7 +22,6 @@ type IndexState = Operations['GET /api/config/indexes']['reply']['indexes'][numb
 interface Indexes {
   list(): Promise<readonly IndexState[]>
   change(action: 'add' | 'remove', db: string, path: string): Promise<void>
-  close(): Promise<void>
 }
 
 interface Flags extends NodeFlags {
@@ -93,51 +92,28 @@ async function waitUntilBuilt(indexes: Indexes, db: string, path: string): Promi
   })
 }
 
-/** Runs `work` on the indexes of the running node at `url`, or of the node in SYSTEM_FOLDER. */
+/**
+ * Runs `work` on the indexes of the running node at `url`, or of the node in SYSTEM_FOLDER. With `access` read, that
+ * node may be running.
+ */
 async function withIndexes<Result>(
   { url, token }: Flags,
   access: 'read' | 'change',
   work: (indexes: Indexes) => Promise<Result>,
 ): Promise<Result> {
-  const indexes = url === undefined ? await openIndexes(access) : remoteIndexes(url, token)
-  try {
-    return await work(indexes)
-  } finally {
-    await indexes.close()
-  }
-}
-
-/** Store errors that are configuration errors here, because the folder comes from the configuration. */
-const NOT_CONFIGURED: ReadonlySet<string> = new Set(['STORE_NOT_FOUND', 'STORE_FOREIGN'])
-
-/** Opens the indexes of the node in SYSTEM_FOLDER. The node may be running if `access` is `read`. */
-async function openIndexes(access: 'read' | 'change'): Promise<Indexes> {
+  if (url !== undefined) return work(remoteIndexes({ url, token }))
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })
-  return access === 'read' ? openReader(settings.STORE ?? folder) : openStopped(settings, folder)
-}
-
-async function openReader(location: StoreLocation): Promise<Indexes> {
-  try {
-    const store = await openStoreReader(location, { frozen: false })
-    return {
-      list: async () => (await store.indexes()).map(toIndexState),
-      change: async () => {},
-      close: () => store.close(),
-    }
-  } catch (error) {
-    if (!(error instanceof StoreError) || !NOT_CONFIGURED.has(error.code)) throw error
-    throw new Exit(EXIT.configuration, error.message, { cause: error })
+  if (access === 'read') {
+    const store = await openStoreReader(settings.STORE ?? folder, { frozen: false })
+    const list = async () => (await store.indexes()).map(toIndexState)
+    return work({ list, change: async () => {} }).finally(() => store.close())
   }
-}
-
-async function openStopped(settings: Settings, folder: string): Promise<Indexes> {
   const { service, close } = await openStoppedNode(settings, folder)
-  return {
+  return work({
     list: async () => (await service.read.indexes()).map(toIndexState),
     change: (action, db, path) => service.write.changeIndex(action, { db, path }),
-    close,
-  }
+  }).finally(close)
 }
 
 function toIndexState(
@@ -147,14 +123,12 @@ function toIndexState(
   return { db, path, state: isReady ? 'ready' : 'building', done, total }
 }
 
-function remoteIndexes(url: string, token: string | undefined): Indexes {
-  const node = { url, token }
+function remoteIndexes(node: NodeAddress): Indexes {
   return {
     list: async () => (await callNode(node, 'GET /api/config/indexes', {})).indexes,
     change: async (action, db, path) => {
       const method = action === 'add' ? 'POST' : 'DELETE'
       await callNode(node, `${method} /api/config/indexes`, { body: { db, path } })
     },
-    close: async () => {},
   }
 }

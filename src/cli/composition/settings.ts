@@ -23,8 +23,13 @@ const textOr = (fallback: string, about: string): Setting<string> => ({
 const secret = (about: string): Setting<string | null> => ({ ...text(about), isSecret: true })
 
 /** A text that must match `form`. For HTTP Basic, it excludes control characters, and colons in names (RFC 7617). */
-const credential = (about: string, form: RegExp, expected: string): Setting<string | null> => ({
-  ...{ about, fallback: null, expected },
+const credential = (
+  about: string,
+  form: RegExp,
+  expected: string,
+  isSecret = false,
+): Setting<string | null> => ({
+  ...{ about, fallback: null, expected, isSecret },
   parse: (given) => (form.test(given) ? given : undefined),
 })
 
@@ -65,26 +70,24 @@ export function parseDuration(text: string): number | undefined {
   return unitMs === undefined ? undefined : Number(count) * unitMs
 }
 
-const duration = <Fallback extends number | null>(
-  fallback: Fallback,
-  about: string,
-): Setting<number | Fallback> => ({
+const duration = (fallback: number, about: string): Setting<number> => ({
   ...{ about, fallback, expected: DURATION_EXPECTED, parse: parseDuration },
 })
 
-const splitList = (given: string): string[] =>
-  given
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '')
-const list = (about: string): Setting<readonly string[]> => ({
-  ...{ about, fallback: [], expected: 'a list separated by commas', parse: splitList },
-})
-const hostNames = (about: string): Setting<readonly string[]> => ({
-  ...{ about, fallback: [], expected: 'host names separated by commas, without scheme and port' },
+/** A list separated by commas, whose elements must pass `isElement`. */
+const list = (
+  about: string,
+  expected = 'a list separated by commas',
+  isElement: (text: string) => boolean = () => true,
+  elementsMax = Number.POSITIVE_INFINITY,
+): Setting<readonly string[]> => ({
+  ...{ about, fallback: [], expected },
   parse: (given) => {
-    const names = splitList(given)
-    return names.every((name) => /^[A-Za-z0-9._-]+$/.test(name)) ? names : undefined
+    const elements = given
+      .split(',')
+      .map((part) => part.trim())
+      .filter((part) => part !== '')
+    return elements.length <= elementsMax && elements.every(isElement) ? elements : undefined
   },
 })
 
@@ -98,45 +101,40 @@ function isOrigin(text: string): boolean {
 }
 
 const ORIGINS_MAX = 100
-const origins = (about: string): Setting<readonly string[]> => ({
-  about,
-  fallback: [],
-  expected:
-    'up to 100 origins such as https://app.example, separated by commas, in lower case, without path or *',
-  parse: (given) => {
-    const list = splitList(given)
-    return list.length <= ORIGINS_MAX && list.every(isOrigin) ? list : undefined
-  },
-})
 
 /** All environment variables of daicho. */
 const SETTINGS = {
   HOST: textOr('127.0.0.1', 'Address to listen on'),
   PORT: integer(4126, 0, 65_535, 'Port of the ledger; 0 picks a free one'),
   SYSTEM_FOLDER: text('Folder for all data; if unset, data is lost when the process ends'),
-  STORE: {
-    ...credential(
-      'PostgreSQL database for the data; SYSTEM_FOLDER then has the key of the node',
-      /^postgres(?:ql)?:\/\//,
-      'a URL that begins with postgres:// or postgresql://',
-    ),
-    isSecret: true,
-  },
+  STORE: credential(
+    'PostgreSQL database for the data; SYSTEM_FOLDER then has the key of the node',
+    /^postgres(?:ql)?:\/\//,
+    'a URL that begins with postgres:// or postgresql://',
+    true,
+  ),
   BASIC_USERNAME: credential(
     'User name for the dashboard',
     /^[^:\u0000-\u001f\u007f]+$/,
     'a name without colons or control characters',
   ),
-  BASIC_PASSWORD: {
-    ...credential(
-      'Password for the dashboard',
-      /^[^\u0000-\u001f\u007f]+$/,
-      'a password without control characters',
-    ),
-    isSecret: true,
-  },
-  PUBLIC_HOSTS: hostNames('Host names that browsers may use to reach this node'),
-  ALLOW_ORIGINS: origins('Origins whose pages may call the components; none if unset'),
+  BASIC_PASSWORD: credential(
+    'Password for the dashboard',
+    /^[^\u0000-\u001f\u007f]+$/,
+    'a password without control characters',
+    true,
+  ),
+  PUBLIC_HOSTS: list(
+    'Host names that browsers may use to reach this node',
+    'host names separated by commas, without scheme and port',
+    (name) => /^[A-Za-z0-9._-]+$/.test(name),
+  ),
+  ALLOW_ORIGINS: list(
+    'Origins whose pages may call the components; none if unset',
+    'up to 100 origins such as https://app.example, separated by commas, in lower case, without path or *',
+    isOrigin,
+    ORIGINS_MAX,
+  ),
   ATTACHMENT_BYTES_MAX: integer(
     1024 * 1024 * 1024,
     0,
@@ -172,7 +170,7 @@ const SETTINGS = {
     'Sources of rates, in the order in which they are tried',
   ),
   RATES_STRICT: flag('Set to 1 to reply with 503 instead of stale rates'),
-  RATES_STALE_AFTER: duration<number>(6 * 86_400_000, 'Age from which rates are reported as stale'),
+  RATES_STALE_AFTER: duration(6 * 86_400_000, 'Age from which rates are reported as stale'),
   RATES_RECORD: flag('Set to 1 to record accepted rates in the ledger database "rates"'),
   NETWORKS: list('Networks to deploy, as directories or .bna files; the bundled network if unset'),
   NETWORK: text('Network served at /api of the gateway; the first of NETWORKS if unset'),
@@ -263,13 +261,7 @@ export interface ShownSetting {
 export function shownSettings(settings: Settings): ShownSetting[] {
   return Object.entries<Setting<unknown>>(SETTINGS).map(([name, { isSecret, fallback, about }]) => {
     const value = settings[name as keyof Settings]
-    const shown = isSecret && value !== null ? '********' : withoutAddresses(value)
+    const shown = isSecret && value !== null ? '********' : value
     return { name, value: shown, isDefault: value === fallback, about }
   })
-}
-
-/** Shortens `url:` sources to their hosts, because the rest of an address may contain a key. */
-function withoutAddresses(value: unknown): unknown {
-  if (typeof value !== 'string') return value
-  return value.replace(/\burl:https:\/\/(?:[^,/@]*@)?([^,/?#]*)[^,]*/g, 'url:https://$1/********')
 }
