@@ -1,5 +1,5 @@
 export { DUMP_FORMATS, type DumpFormat, dumpTexts, type ReadItems } from './dump.ts'
-export { FormatError, InputError } from './errors.ts'
+export { FormatError } from './errors.ts'
 export { parseColumnTypes } from './formats/csv.ts'
 export { formatPlace, RecordRefusal } from './formats/record.ts'
 export {
