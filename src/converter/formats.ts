@@ -53,6 +53,15 @@ function isAvif(head: Buffer): boolean {
   )
 }
 
+/** Yields the chunks of a PNG, from `start` to `end` (excluded). The last one may be incomplete. */
+function* pngChunks(file: Buffer): Generator<{ type: string; start: number; end: number }> {
+  for (let start = 8; start + 12 <= file.length; ) {
+    const end = start + 12 + file.readUInt32BE(start)
+    yield { type: file.toString('latin1', start + 4, start + 8), start, end }
+    start = end
+  }
+}
+
 /**
  * Returns a PNG without the chunks that do not affect pixels. Errors: IMAGE_UNDECODABLE if the last chunk is missing.
  * This is checked here, because decoders would accept such a file.
@@ -61,14 +70,11 @@ export function essentialPng(bytes: Uint8Array): Uint8Array {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const result = Buffer.alloc(file.length)
   let resultBytes = file.copy(result, 0, 0, 8)
-  for (let at = 8; at + 12 <= file.length; ) {
-    const type = file.toString('latin1', at + 4, at + 8)
-    const end = at + 12 + file.readUInt32BE(at)
-    if (PNG_CHUNKS.has(type) && (type !== 'eXIf' || end - at <= PNG_EXIF_BYTES_MAX)) {
-      resultBytes += file.copy(result, resultBytes, at, end)
+  for (const { type, start, end } of pngChunks(file)) {
+    if (PNG_CHUNKS.has(type) && (type !== 'eXIf' || end - start <= PNG_EXIF_BYTES_MAX)) {
+      resultBytes += file.copy(result, resultBytes, start, end)
     }
     if (type === 'IEND' && end <= file.length) return result.subarray(0, resultBytes)
-    at = end
   }
   throw undecodable('png')
 }
@@ -83,11 +89,10 @@ const SRGB_GAMMA = [0.43, 0.48] as const
 export function readPngGamma(bytes: Uint8Array): number | null {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let gamma: number | null = null
-  for (let at = 8; at + 12 <= file.length; at += 12 + file.readUInt32BE(at)) {
-    const type = file.toString('latin1', at + 4, at + 8)
+  for (const { type, start } of pngChunks(file)) {
     if (type === 'sRGB' || type === 'iCCP') return null
     if (type === 'IDAT') break
-    if (type === 'gAMA') gamma = file.readUInt32BE(at + 8) / 100_000
+    if (type === 'gAMA') gamma = file.readUInt32BE(start + 8) / 100_000
   }
   const isSrgb = gamma !== null && gamma >= SRGB_GAMMA[0] && gamma <= SRGB_GAMMA[1]
   return gamma === 0 || isSrgb ? null : gamma

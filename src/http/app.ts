@@ -204,9 +204,7 @@ function checkRequests(
       encodingRefusal(headers) ??
       (config.streamsBody === true ? null : charsetRefusal(headers)) ??
       emptyPartRefusal(request) ??
-      (bodies.counts(headers) && config.streamsBody !== true
-        ? bodies.reserve(request, headers, bodyLimit, reply.raw)
-        : null)
+      (config.streamsBody === true ? null : bodies.reserve(request, headers, bodyLimit, reply.raw))
     if (refusal === null && access?.isPreflight(raw, headers.origin)) answerPreflight(reply)
     else if (refusal === null) done()
     else sendRefusal(component, request, reply, refusal)

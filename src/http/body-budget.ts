@@ -34,12 +34,6 @@ export class BodyBudget {
     this.#max = bytesMax
   }
 
-  /** Whether a body is long enough to be counted. */
-  counts({ length, transfer }: RequestHeaders): boolean {
-    // A body with an invalid length (NaN) is not counted, because it is rejected later.
-    return transfer !== undefined || Number(length ?? 0) > SMALL
-  }
-
   /**
    * Reserves memory for a body until its reply is sent, or returns a refusal if the budget is used up. A body whose
    * Content-Length exceeds `bytesMax` needs no memory, because it is refused unread.
@@ -50,6 +44,8 @@ export class BodyBudget {
     bytesMax: number,
     response: ServerResponse<IncomingMessage>,
   ): HttpRefusal | null {
+    // A body with an invalid length (NaN) is not counted, because it is rejected later.
+    if (transfer === undefined && !(Number(length ?? 0) > SMALL)) return null
     const announced = transfer === undefined ? Number(length) : UNANNOUNCED_BYTES
     if (announced > bytesMax && transfer === undefined) return null
     let reserved = 0

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Clock, Schedule } from '../base/clock.ts'
 import { RateSourceError } from './errors.ts'
-import type { SourcePoller } from './poller.ts'
+import type { PollerContext, SourcePoller } from './poller.ts'
 import { completeUnits, computeRates, type PerEur, type Rates, type RateVector } from './rates.ts'
 
 /** Minimum time for which a confirmation is valid. */
@@ -26,9 +25,7 @@ export interface ServedRates {
   readonly staleFrom: number
 }
 
-export interface CurrentRatesContext {
-  readonly clock: Clock
-  readonly schedule: Schedule
+export interface CurrentRatesContext extends Pick<PollerContext, 'clock' | 'schedule'> {
   /** Age of the date at which rates are stale, even if they are confirmed, in milliseconds. */
   readonly staleAfterMs: number
   /** Called with each vector of a live source that is served from now on. */

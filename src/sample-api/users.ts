@@ -7,6 +7,7 @@ import { parseStrictJson } from '../base/strict-json.ts'
 import {
   decoyHash,
   hashPassword,
+  isSubject,
   requirePasswordHash,
   type SharedValue,
   sharedFile,
@@ -26,7 +27,7 @@ class UserError extends CodedError<UserErrorCode> {
 }
 
 export const USERS_MAX = 1_000
-/** Maximum length of a user name in characters. */
+/** Maximum length of a user name in characters, which is that of the subject of a token. */
 export const NAME_LENGTH_MAX = 128
 /** Maximum characters of a reason in an error message, because a reason may contain a member name of any length. */
 const REASON_LENGTH_MAX = 300
@@ -54,14 +55,9 @@ export type Users = readonly User[]
 /** Returns `users` with `user` at the end. Errors: USER_NAME_UNUSABLE, USER_EXISTS, USERS_FULL. */
 export function addUser(users: Users, user: User): Users {
   const { name } = user
-  if (name.length < 1 || name.length > NAME_LENGTH_MAX) {
-    throw new UserError(
-      'USER_NAME_UNUSABLE',
-      `a user name must have 1 to ${NAME_LENGTH_MAX} characters`,
-    )
-  }
-  if (/[\u0000-\u001f\u007f]/.test(name) || !name.isWellFormed()) {
-    throw new UserError('USER_NAME_UNUSABLE', 'a user name must not contain control characters')
+  if (!isSubject(name) || !name.isWellFormed()) {
+    const message = `a user name must have 1 to ${NAME_LENGTH_MAX} characters, without control characters`
+    throw new UserError('USER_NAME_UNUSABLE', message)
   }
   if (users.some((known) => known.name === name)) {
     throw new UserError('USER_EXISTS', `the user ${name} already exists`)
@@ -74,17 +70,17 @@ export function addUser(users: Users, user: User): Users {
 
 /** Returns `users` without the user `name`. Errors: USER_UNKNOWN. */
 export function removeUser(users: Users, name: string): Users {
-  assertKnown(users, name)
+  requireKnown(users, name)
   return users.filter((user) => user.name !== name)
 }
 
 /** Returns `users` with a new password hash for the user `name`. Errors: USER_UNKNOWN. */
 export function changePassword(users: Users, name: string, passwordHash: string): Users {
-  assertKnown(users, name)
+  requireKnown(users, name)
   return users.map((user) => (user.name === name ? { ...user, passwordHash } : user))
 }
 
-function assertKnown(users: Users, name: string): void {
+function requireKnown(users: Users, name: string): void {
   if (users.some((user) => user.name === name)) return
   throw new UserError('USER_UNKNOWN', `unknown user ${name}`)
 }
