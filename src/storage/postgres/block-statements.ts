@@ -2,10 +2,11 @@ import { type Block, blockLeaf, type Frontier, grown, packPosition } from '../..
 import type { Effect } from '../port/effect.ts'
 import { inapplicable } from '../port/errors.ts'
 import { idempotencyDigest, type NewIdempotencyRecord } from '../port/store.ts'
+import { REMOVED } from '../search/declared-indexes.ts'
 import { Changes, type Known, type RowEffect } from './changes.ts'
 import type { Statement } from './connection.ts'
 import { erase } from './erasures.ts'
-import { type Index, REMOVED, setBuilt, withoutDatabases } from './indexes.ts'
+import { type Index, setBuilt, withoutDatabases } from './indexes.ts'
 import type { WriteSession } from './transaction.ts'
 
 const SQL = {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { packPosition } from '../../chain/index.ts'
+import { REMOVED } from '../search/declared-indexes.ts'
 import { openPostgresBlobs } from './blobs.ts'
 import { Connection, type ConnectionOptions, type Queries } from './connection.ts'
-import { REMOVED } from './indexes.ts'
 
 // VACUUM removes old rows, but leaves their bytes in free parts of the files, so only a rewritten file lacks erased
 // content. Copies in the write-ahead log, its archive and backups remain: docs/how-to/postgres.md.

@@ -1,12 +1,12 @@
 import { StoreError } from '../port/errors.ts'
 import { PAGE_CHARACTERS } from '../port/store.ts'
-import { READY } from '../search/declared-indexes.ts'
+import { READY, REMOVED } from '../search/declared-indexes.ts'
 import { integer, text } from '../sql/rows.ts'
 import { STRAY_ROWS } from '../sql/stray-rows.ts'
 import { INDEX_PARTS, TABLE_NAMES } from './catalog.ts'
 import type { Queries } from './connection.ts'
 import { storeErrorOf } from './errors.ts'
-import { columnsOf, digestOf, entriesOf, type Index, REMOVED, readIndexes } from './indexes.ts'
+import { columnsOf, digestOf, entriesOf, type Index, readIndexes } from './indexes.ts'
 
 const ITEMS_PER_PAGE = 1_000
 

@@ -1,13 +1,16 @@
 import { hash } from 'node:crypto'
 import { type JsonObject, parseJson } from '../../base/json.ts'
 import { INDEXES_PER_DATABASE, type IndexOutcome } from '../port/store.ts'
-import { BUILD_CHARACTERS, BUILD_ITEMS, PURGE_ENTRIES, READY } from '../search/declared-indexes.ts'
+import {
+  BUILD_CHARACTERS,
+  BUILD_ITEMS,
+  PURGE_ENTRIES,
+  READY,
+  REMOVED,
+} from '../search/declared-indexes.ts'
 import { keysOf } from '../search/index-keys.ts'
 import { integer, type Row, text } from '../sql/rows.ts'
 import type { Queries, Statement } from './connection.ts'
-
-/** Value of the column `built` for a removed index, while its entries are deleted in steps. */
-export const REMOVED = -2
 
 /** A row of the table `indexes`. */
 export interface Index {
@@ -36,12 +39,6 @@ const SQL = {
       WHERE number = $1 LIMIT ${PURGE_ENTRIES}) RETURNING 1)
     SELECT count(*) FROM purged`,
 } as const
-
-/** SQL of the rows for `indexOf`. */
-export const LIST_INDEXES = `SELECT d.name, d.created, i.path, i.built,
-    (SELECT max(height) FROM blocks)
-  FROM indexes AS i JOIN databases AS d ON d.created = i.db
-  WHERE i.built > ${REMOVED} ORDER BY d.created, i.number`
 
 /**
  * Returns the digest of all declarations, which is stored in `node.indexes`. By the digest, other processes detect that

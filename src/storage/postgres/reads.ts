@@ -1,4 +1,5 @@
 import { StoreError } from '../port/errors.ts'
+import type { SqlReads } from '../sql/dialect.ts'
 import type { Row } from '../sql/rows.ts'
 import { Connection, type ConnectionOptions, type Queries, type Value } from './connection.ts'
 import { isAfterFailure, storeErrorOf } from './errors.ts'
@@ -111,7 +112,7 @@ export class FrozenQueries implements Queries {
 }
 
 /** Runs the reads of a store. Remembers a failed read until a repetition of that read succeeds. */
-export class Reads {
+export class Reads implements SqlReads {
   readonly #queries: Queries
   #failed: { readonly repeat: () => Promise<unknown>; error: StoreError } | null = null
   #isRepeating = false
@@ -120,7 +121,6 @@ export class Reads {
     this.#queries = queries
   }
 
-  /** Returns all rows, converted. Errors: STORE_DAMAGED, STORE_UNAVAILABLE, STORE_FAILED. */
   async all<Result>(
     text: string,
     values: readonly Value[],
@@ -141,7 +141,6 @@ export class Reads {
     }
   }
 
-  /** Returns the first row, converted, or null. */
   async first<Result>(
     text: string,
     values: readonly Value[],
@@ -149,6 +148,15 @@ export class Reads {
   ): Promise<Result | null> {
     const [result] = await this.all(text, values, convert)
     return result ?? null
+  }
+
+  /** The statement itself ends the page. */
+  page<Result>(
+    text: string,
+    values: readonly Value[],
+    convert: (row: Row) => Result,
+  ): Promise<Result[]> {
+    return this.all(text, values, convert)
   }
 
   /**

@@ -1,15 +1,21 @@
-import { type Block, HASH_BYTES, type Head, type Header } from '../../chain/index.ts'
-import { StoreError } from '../port/errors.ts'
 import {
-  type AttachmentRow,
-  type Creations,
-  type IdempotencyRecord,
-  type ItemRow,
-  PAGE_CHARACTERS,
-  type StoredAttachment,
-  type StoredDatabase,
-  type StoredItem,
+  type Block,
+  HASH_BYTES,
+  type Head,
+  type Header,
+  unpackPosition,
+} from '../../chain/index.ts'
+import { StoreError } from '../port/errors.ts'
+import type {
+  AttachmentRow,
+  Creations,
+  IdempotencyRecord,
+  ItemRow,
+  StoredAttachment,
+  StoredDatabase,
+  StoredItem,
 } from '../port/store.ts'
+import { READY } from '../search/declared-indexes.ts'
 
 export type Row = readonly unknown[]
 
@@ -149,6 +155,24 @@ export function attachmentRowOf(row: Row): AttachmentRow {
   }
 }
 
+/**
+ * Converts the columns database name, its creation, path, built, and the height of the head. Progress is
+ * counted in blocks, because counting the items of a large database takes too long.
+ */
+export function indexOf([name, created, path, built, head]: Row): StoredIndex {
+  const first = unpackPosition(Number(created)).height
+  const total = Number(head) - first + 1
+  const isReady = built === READY
+  const reached = Math.max(first, unpackPosition(Math.max(0, Number(built))).height)
+  return {
+    db: String(name),
+    path: String(path),
+    isReady,
+    done: isReady ? total : reached - first,
+    total,
+  }
+}
+
 /** Converts the columns name, created, count. */
 export function creationsOf([name, database, count]: Row): Creations {
   return {
@@ -171,19 +195,20 @@ function integers(value: unknown): number[] {
     })
 }
 
-/** Converts rows until the page is full (PAGE_CHARACTERS). */
+/** Converts rows until the page is full. */
 export function page<Value>(
   rows: Iterable<Row>,
   convert: (row: Row) => Value,
-  charactersOf: (value: Value) => number,
+  measure: (value: Value) => number,
+  charactersMax: number,
 ): Value[] {
   const values: Value[] = []
   let characters = 0
   for (const row of rows) {
     const value = convert(row)
     values.push(value)
-    characters += charactersOf(value)
-    if (characters >= PAGE_CHARACTERS) break
+    characters += measure(value)
+    if (characters >= charactersMax) break
   }
   return values
 }

@@ -12,7 +12,7 @@ import { queriesOf } from './statements.ts'
 
 const PURGE_ROWS = 500
 
-export const IDEMPOTENCY_COLUMNS = 'position, key, fingerprint, entries, timestamp, digest'
+const IDEMPOTENCY_COLUMNS = 'position, key, fingerprint, entries, timestamp, digest'
 
 const SQL = {
   // Reusing an expired key replaces the old record.

@@ -182,10 +182,6 @@ export function declarationMark(number: number, database: number, path: string):
   return createHash('sha256').update(`${number} ${database} ${path}`).digest('hex').slice(0, 16)
 }
 
-/** SQL of the rows for `indexOf`. */
-export const LIST_INDEXES = `SELECT d.name, d.created, i.path, i.built, (SELECT max(height) FROM blocks)
-  FROM indexes AS i JOIN databases AS d ON d.created = i.db ORDER BY d.created, i.number`
-
 const CHECK = {
   indexes: `SELECT i.number, i.db, i.path, i.built, d.name, i.mark FROM indexes AS i
     LEFT JOIN databases AS d ON d.created = i.db ORDER BY i.number`,

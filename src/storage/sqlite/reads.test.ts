@@ -2,6 +2,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { expect, it } from 'vitest'
 import { StoreError } from '../port/errors.ts'
 import { NO_VIEW, Reads, viewPerIteration } from './reads.ts'
+import { StatementCache } from './statements.ts'
+
+const STATEMENTS = new StatementCache(new DatabaseSync(':memory:'))
 
 /** An error as the driver throws it. */
 function engineError(errcode: number, message: string): Error {
@@ -15,7 +18,7 @@ it.each([
   [14, 'unable to open database file', 'STORE_FAILED'],
   [5, 'database is locked', 'STORE_FAILED'],
 ])('reports result code %i of a read (%s) as %s', (errcode, message, code) => {
-  const reads = new Reads(NO_VIEW)
+  const reads = new Reads(NO_VIEW, STATEMENTS)
   const read = () => {
     throw engineError(errcode, message)
   }
@@ -24,7 +27,7 @@ it.each([
 })
 
 it('reports the first failure until the failed read succeeds', () => {
-  const reads = new Reads(NO_VIEW)
+  const reads = new Reads(NO_VIEW, STATEMENTS)
   expect(reads.failure()).toBeNull()
   let isBroken = true
   let count = 0
@@ -52,7 +55,7 @@ it('reports the first failure until the failed read succeeds', () => {
 })
 
 it('rethrows an error that does not concern the file, and does not remember it as a failed read', () => {
-  const reads = new Reads(NO_VIEW)
+  const reads = new Reads(NO_VIEW, STATEMENTS)
   for (const error of [new StoreError('SEARCH_TOO_LARGE', 'large'), new TypeError('a defect')]) {
     const read = () => {
       throw error
@@ -63,7 +66,7 @@ it('rethrows an error that does not concern the file, and does not remember it a
 })
 
 it('the error for a stored text that is not JSON does not contain the text', () => {
-  const reads = new Reads(NO_VIEW)
+  const reads = new Reads(NO_VIEW, STATEMENTS)
   expect(() => reads.run(() => JSON.parse('secret'))).toThrow(
     expect.objectContaining({ code: 'STORE_DAMAGED', message: 'a text in the store is not JSON' }),
   )

@@ -1,7 +1,22 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { readError, StoreError } from '../port/errors.ts'
-import type { Row } from '../sql/rows.ts'
-import type { Query, Value } from './statements.ts'
+import { PAGE_CHARACTERS } from '../port/store.ts'
+import type { Dialect, SqlReads, Value } from '../sql/dialect.ts'
+import { page, type Row } from '../sql/rows.ts'
+import type { StatementCache } from './statements.ts'
+
+/** SQL as SQLite writes it. A page ends where `Reads.page` stops reading rows. */
+export const SQLITE: Dialect = {
+  // Since 3.47, SQLite plans by the value of a plain `LIMIT ?`, and prepares the statement again whenever a value is
+  // bound, which takes as long as reading a short page. The sum hides the value.
+  statement: (sql) => sql.replace(/LIMIT \$\d+/g, '$& + 0').replaceAll('$', '?'),
+  page: (source) => source,
+  elements: (parameter) => `(SELECT value, key AS number FROM json_each(${parameter})) AS n`,
+  // Rows are read in the order of their creation.
+  lines: (text) => `group_concat(${text}, char(10))`,
+  lastLine: (column) => column,
+  itemsById: 'items INDEXED BY items_by_id',
+}
 
 /** A read transaction shared by several reads. */
 export interface View {
@@ -39,12 +54,14 @@ export function viewPerIteration(connection: DatabaseSync): View {
 }
 
 /** Runs the reads of a connection. Remembers a failed read until a repetition of that read succeeds. */
-export class Reads {
+export class Reads implements SqlReads {
   readonly #view: View
+  readonly #statements: StatementCache
   #failedRead: { readonly read: () => unknown; readonly error: StoreError } | null = null
 
-  constructor(view: View) {
+  constructor(view: View, statements: StatementCache) {
     this.#view = view
+    this.#statements = statements
   }
 
   /** Returns the result of `read`. Errors: as for `read`; STORE_DAMAGED, STORE_FAILED. */
@@ -60,17 +77,40 @@ export class Reads {
     }
   }
 
-  /** Returns the first row, converted, or null. */
-  first<Result>(query: Query, values: Value[], convert: (row: Row) => Result): Result | null {
+  async first<Result>(
+    sql: string,
+    values: readonly Value[],
+    convert: (row: Row) => Result,
+  ): Promise<Result | null> {
     return this.run(() => {
-      const row = query.get(...values)
+      const row = this.#statements.get(sql).get(...values)
       return row === undefined ? null : convert(row)
     })
   }
 
-  /** Returns all rows, converted. */
-  all<Result>(query: Query, values: Value[], convert: (row: Row) => Result): Result[] {
-    return this.run(() => query.all(...values).map((row) => convert(row)))
+  async all<Result>(
+    sql: string,
+    values: readonly Value[],
+    convert: (row: Row) => Result,
+  ): Promise<Result[]> {
+    return this.run(() =>
+      this.#statements
+        .get(sql)
+        .all(...values)
+        .map((row) => convert(row)),
+    )
+  }
+
+  async page<Result>(
+    sql: string,
+    values: readonly Value[],
+    convert: (row: Row) => Result,
+    measure: (result: Result) => number,
+    charactersMax = PAGE_CHARACTERS,
+  ): Promise<Result[]> {
+    return this.run(() =>
+      page(this.#statements.get(sql).iterate(...values), convert, measure, charactersMax),
+    )
   }
 
   /** Repeats the last failed read. Returns the new failure, or null if the read succeeds or no read has failed. */

@@ -37,10 +37,8 @@ export class SqliteSearchRows implements SearchRows {
   }
 
   async readyIndexes(database: number): Promise<ReadyIndex[]> {
-    const query = this.#statements.get(
-      'SELECT number, path FROM indexes WHERE db = ? AND built = ?',
-    )
-    return this.#reads.all(query, [database, READY], ([number, path]) => ({
+    const sql = 'SELECT number, path FROM indexes WHERE db = ? AND built = ?'
+    return this.#reads.all(sql, [database, READY], ([number, path]) => ({
       number: Number(number),
       database,
       path: String(path),
@@ -49,7 +47,7 @@ export class SqliteSearchRows implements SearchRows {
 
   async hasMore({ number }: ReadyIndex, key: Uint8Array, count: number): Promise<boolean> {
     const sql = 'SELECT 1 FROM index_entries WHERE number = ? AND key = ? LIMIT 1 OFFSET ?'
-    return this.#reads.first(this.#statements.get(sql), [number, key, count], () => true) ?? false
+    return (await this.#reads.first(sql, [number, key, count], () => true)) ?? false
   }
 
   async positions(
@@ -57,12 +55,10 @@ export class SqliteSearchRows implements SearchRows {
     { from, fromIncluded, to, toIncluded }: KeyRange,
     { elementsOnly, limit }: { elementsOnly: boolean; limit: number },
   ): Promise<number[]> {
-    const query = this.#statements.get(
-      `SELECT created FROM index_entries WHERE number = ?
-        AND key ${fromIncluded ? '>=' : '>'} ? AND key ${toIncluded ? '<=' : '<'} ?
-        ${elementsOnly ? 'AND sorts = 0' : ''} ${LIMIT}`,
-    )
-    return this.#reads.all(query, [number, from, to, limit], (row) => integerOf(row, 'created'))
+    const sql = `SELECT created FROM index_entries WHERE number = ?
+      AND key ${fromIncluded ? '>=' : '>'} ? AND key ${toIncluded ? '<=' : '<'} ?
+      ${elementsOnly ? 'AND sorts = 0' : ''} ${LIMIT}`
+    return this.#reads.all(sql, [number, from, to, limit], (row) => integerOf(row, 'created'))
   }
 
   scan(database: number, access: Exclude<Access, { by: 'list' }>, where: Where | null): Scan {
@@ -97,25 +93,13 @@ export class SqliteSearchRows implements SearchRows {
     positions: readonly number[],
     { text, charactersMax }: { text: boolean; charactersMax: number },
   ) {
-    const query = this.#statements.get(
-      `SELECT i.id, i.created, i.revision${text ? ', i.item' : ''}
-        FROM json_each(?) AS c CROSS JOIN items AS i ON i.created = c.value`,
-    )
+    const sql = `SELECT i.id, i.created, i.revision${text ? ', i.item' : ''}
+      FROM json_each(?) AS c CROSS JOIN items AS i ON i.created = c.value`
     const list = JSON.stringify(positions)
     if (!text) {
-      return this.#reads.all(query, [list], (row) => ({ ...positionsOf(row), text: null }))
+      return this.#reads.all(sql, [list], (row) => ({ ...positionsOf(row), text: null }))
     }
-    return this.#reads.run(() => {
-      const items = []
-      let characters = 0
-      for (const row of query.iterate(list)) {
-        const item = itemOf(row)
-        items.push(item)
-        characters += item.text.length
-        if (characters >= charactersMax) break
-      }
-      return items
-    })
+    return this.#reads.page(sql, [list], itemOf, (item) => item.text.length, charactersMax)
   }
 
   async *#pieces(cursor: RowScan, workPerByte: number): AsyncGenerator<readonly number[]> {

@@ -1,13 +1,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { Value } from '../sql/dialect.ts'
 import type { Row } from '../sql/rows.ts'
 
-/** A value of a parameter `?`. */
-export type Value = string | number | Uint8Array | null
-
-/**
- * A limit as a parameter. Since 3.47, SQLite plans by the value of a plain `LIMIT ?`, and prepares the statement again
- * whenever a value is bound, which takes as long as reading a short page. The sum hides the value.
- */
+/** A limit as a parameter. See `SQLITE.statement`. */
 export const LIMIT = 'LIMIT ? + 0'
 
 /** A statement, prepared on first use. Rows are arrays, which cost half as much as objects. */
@@ -66,11 +61,11 @@ export function queriesOf<Name extends string>(
   return queries as Record<Name, Query>
 }
 
-const CACHED_MAX = 64
+const CACHED_MAX = 128
 /** Length of statements beyond which only the last statement is cached, because long statements take much memory. */
 const CACHED_CHARACTERS_MAX = 8_192
 
-/** Cache of statements whose text is built at run time; evicts the least recently used statement. */
+/** Cache of statements by their texts; evicts the least recently used statement. */
 export class StatementCache {
   readonly #database: DatabaseSync
   readonly #cached = new Map<string, Query>()

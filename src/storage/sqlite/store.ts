@@ -18,6 +18,7 @@ import type { IndexOutcome, NewIdempotencyRecord, Store } from '../port/store.ts
 import { headOfRow, integerOf } from '../sql/rows.ts'
 import { AttachmentRows } from './attachments.ts'
 import { Erasures } from './erasures.ts'
+import { HistoryRows } from './history.ts'
 import { IdempotencyRows } from './idempotency.ts'
 import { Indexes } from './indexes.ts'
 import { connectReadOnly, SqliteReader } from './reader.ts'
@@ -69,6 +70,7 @@ class SqliteStore extends SqliteReader implements Store {
   readonly #databases = new Map<string, number>()
   readonly #idempotency: IdempotencyRows
   readonly #attachmentRows: AttachmentRows
+  readonly #history: HistoryRows
   readonly #checkpointer: WalCheckpointer
   readonly #indexes: Indexes
   readonly #tree: TreeRows
@@ -97,6 +99,7 @@ class SqliteStore extends SqliteReader implements Store {
     this.#erasures = new Erasures(database)
     this.#idempotency = new IdempotencyRows(database)
     this.#attachmentRows = new AttachmentRows(database)
+    this.#history = new HistoryRows(database)
     this.#indexes = new Indexes(database)
     this.#head = this.#readHead()
     this.#readDatabases()
@@ -297,12 +300,12 @@ class SqliteStore extends SqliteReader implements Store {
         this.#indexes.itemCreated(database, position, effect.text)
         return
       case 'update_item':
-        this.history.addCurrent(database, effect.id)
+        this.#history.addCurrent(database, effect.id)
         this.#indexes.itemChanging(database, effect.id, effect.text)
         requireOne(this.#sql.updateItem.run(position, effect.text, database, effect.id), effect)
         return
       case 'delete_item':
-        this.history.addDeletion(database, effect.id, position)
+        this.#history.addDeletion(database, effect.id, position)
         this.#indexes.itemChanging(database, effect.id, null)
         requireOne(this.#sql.deleteItem.run(database, effect.id), effect)
         return
@@ -357,7 +360,7 @@ class SqliteStore extends SqliteReader implements Store {
     if (row === undefined) return false
     const dropped = integerOf(row, 'db')
     this.#transact(() => {
-      this.history.addOldest(dropped, PURGE_ROWS)
+      this.#history.addOldest(dropped, PURGE_ROWS)
       const items = this.#sql.purgeItems.run(dropped, PURGE_ROWS)
       if (items < PURGE_ROWS) this.#sql.removeDropped.run(dropped)
     })

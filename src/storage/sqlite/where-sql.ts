@@ -1,6 +1,6 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Bound, Condition, Path, Scalar, Where } from '../../filter/index.ts'
-import type { Value } from './statements.ts'
+import type { Value } from '../sql/dialect.ts'
 
 /** SQL with the values of its `?`, in order. `text` never contains text from a request. */
 export interface Sql {

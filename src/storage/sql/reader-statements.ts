@@ -1,0 +1,90 @@
+import { REMOVED } from '../search/declared-indexes.ts'
+import { type Dialect, translated } from './dialect.ts'
+
+const ITEM = 'id, created, revision, item'
+const BLOCK = 'height, id, prev_id, nonce, root, body, timestamps, blinds, commitments'
+const RECORD = 'position, key, fingerprint, entries, timestamp, digest'
+const NAMED = '(SELECT created FROM databases WHERE name = $1)'
+
+/** Returns the positions of a page of an item's revisions. The current revision is newer than all others, or absent. */
+function positions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
+  return `SELECT position FROM superseded WHERE db = $1 AND id = $2 AND position ${operator} $3
+    UNION ALL SELECT revision FROM items WHERE db = $1 AND id = $2 AND revision ${operator} $3
+    ORDER BY 1 ${direction} LIMIT $4`
+}
+
+/** Returns the statements of `SqlReader` for an engine. */
+export function readerStatements(dialect: Dialect) {
+  const { page, lines } = dialect
+  return translated(dialect, {
+    databases: 'SELECT created, name FROM databases ORDER BY created',
+    database: 'SELECT created, name FROM databases WHERE name = $1',
+    item: `SELECT ${ITEM} FROM items WHERE db = ${NAMED} AND id = $2`,
+    // The engines take the length from the header of the row.
+    itemBytes: `SELECT octet_length(item) FROM items WHERE db = ${NAMED} AND id = $2`,
+    ids: `SELECT id, created, revision FROM items
+      WHERE db = $1 AND created > $2 ORDER BY created LIMIT $3 OFFSET $4`,
+    items: page(
+      `SELECT ${ITEM} FROM items
+        WHERE db = $1 AND created > $2 ORDER BY created LIMIT $3 OFFSET $4`,
+      'octet_length(item)',
+      'created',
+    ),
+    itemsByCreation: page(
+      `SELECT ${ITEM}, db FROM items WHERE created > $1 ORDER BY created LIMIT $2`,
+      'octet_length(item)',
+      'created',
+    ),
+    countItems: 'SELECT count(*) FROM items WHERE db = $1',
+    countIds: `SELECT count(*) FROM ${dialect.itemsById} WHERE db = $1 AND id >= $2 AND id < $3`,
+    // Composes, from all rows created at one height, the entries that would have created these rows, and compares the
+    // entries with the block. Compares the sizes first, so that the composed text is not much longer than the block.
+    plainCreations: `SELECT count(*), min(i.created), max(i.created), min(i.db), max(i.db), min(d.name),
+        ${lines('i.id', 'i.created')}, CASE WHEN min(CASE WHEN i.created = i.revision THEN 1 ELSE 0 END) = 1
+          AND ${lines('$1 || d.name || $2 || i.item || $3', 'i.created')} = (SELECT body FROM blocks WHERE height = $4)
+        THEN 1 ELSE 0 END
+      FROM items AS i CROSS JOIN databases AS d
+      WHERE d.created = i.db AND i.created >= $5 AND i.created < $6
+        AND (SELECT sum(octet_length(id) + octet_length(item)) FROM items WHERE created >= $5 AND created < $6)
+          <= (SELECT octet_length(body) FROM blocks WHERE height = $4)`,
+    creations: `SELECT d.name, d.created, count(*) FROM items AS i CROSS JOIN databases AS d
+      WHERE d.created = i.db AND i.created >= $1 AND i.created < $2 GROUP BY d.created`,
+    indexes: `SELECT d.name, d.created, i.path, i.built, (SELECT max(height) FROM blocks)
+      FROM indexes AS i JOIN databases AS d ON d.created = i.db
+      WHERE i.built > ${REMOVED} ORDER BY d.created, i.number`,
+    oldestFirst: positions('>', 'ASC'),
+    newestFirst: positions('<', 'DESC'),
+    revised: page(
+      `SELECT n.value, n.number, b.body, b.timestamps, b.blinds
+        FROM ${dialect.elements('$1')} LEFT JOIN blocks AS b ON b.height = n.value`,
+      'coalesce(octet_length(body), 0)',
+      'number',
+    ),
+    hasRevision: `SELECT 1 FROM superseded WHERE db = $1 AND id = $2 AND position = $3
+      UNION ALL SELECT 1 FROM items WHERE db = $1 AND id = $2 AND revision = $3`,
+    countSuperseded: 'SELECT count(*) FROM superseded WHERE db = $1',
+    idempotencyRecord: `SELECT ${RECORD} FROM answers WHERE key = $1`,
+    idempotencyRecords: `SELECT ${RECORD} FROM answers
+      WHERE position > $1 ORDER BY position LIMIT $2`,
+    dropped: 'SELECT db FROM dropped ORDER BY db',
+    deleted: 'SELECT created, name FROM deleted_databases ORDER BY created',
+    former: 'SELECT created FROM deleted_databases WHERE name = $1 ORDER BY created',
+    head: `SELECT height, id, ${dialect.lastLine('timestamps')} FROM blocks
+      ORDER BY height DESC LIMIT 1`,
+    blocks: page(
+      `SELECT ${BLOCK} FROM blocks WHERE height >= $1 ORDER BY height LIMIT $2`,
+      'octet_length(body)',
+      'height',
+    ),
+    countEntries: `SELECT CAST(coalesce(sum(octet_length(commitments)), 0) / 32 AS bigint)
+      FROM blocks WHERE height >= $1 AND height < $2`,
+    headers: `SELECT height, prev_id, nonce, root, octet_length(commitments)
+      FROM blocks WHERE height >= $1 ORDER BY height LIMIT $2`,
+    treeNodes: `SELECT t.height, t.hashes
+      FROM ${dialect.elements('$1')} LEFT JOIN tree AS t ON t.height = n.value`,
+    treeLeaves: 'SELECT hashes FROM tree WHERE height >= $1 ORDER BY height LIMIT $2',
+    eraser: 'SELECT eraser FROM erasures WHERE position = $1',
+    countErased: 'SELECT count(*) FROM erasures',
+    uncompacted: 'SELECT position FROM uncompacted ORDER BY position',
+  })
+}

@@ -1,0 +1,272 @@
+import {
+  type Block,
+  HASH_BYTES,
+  type Head,
+  type Header,
+  nodePlace,
+  packPosition,
+  type TreeNode,
+  unpackPosition,
+} from '../../chain/index.ts'
+import type { Where } from '../../filter/index.ts'
+import { createItemParts } from '../port/effect.ts'
+import { StoreError } from '../port/errors.ts'
+import type {
+  CountedItems,
+  Creations,
+  DiskUsage,
+  FoundItems,
+  IdempotencyRecord,
+  ItemRange,
+  ItemRow,
+  ItemSearch,
+  RevisionRange,
+  StoredDatabase,
+  StoredIndex,
+  StoredItem,
+  StoredRevision,
+  StoreReader,
+} from '../port/store.ts'
+import type { SearchRows } from '../search/plan.ts'
+import { countItems, searchItems } from '../search/search.ts'
+import { SqlAttachments } from './attachments.ts'
+import type { Dialect, SqlReads, Value } from './dialect.ts'
+import { readerStatements } from './reader-statements.ts'
+import { revisionMissing, revisionOf } from './revisions.ts'
+import {
+  blockOf,
+  bodyOf,
+  bytesOf,
+  creationsOf,
+  databaseOf,
+  headerOfRow,
+  headOfRow,
+  idempotencyRecordOf,
+  indexOf,
+  integerOf,
+  itemOf,
+  itemRowOf,
+  positionsOf,
+  type Row,
+} from './rows.ts'
+
+const toCount = (row: Row): number => integerOf(row, 'count')
+const toCreated = (row: Row): number => integerOf(row, 'created')
+const toPosition = (row: Row): number => integerOf(row, 'position')
+const toHashes = (row: Row): Uint8Array => bytesOf(row, 'hashes')
+const toCharacters = ({ text }: StoredItem): number => text.length
+
+/** The reads that the engines have in common. An engine adds its `SqlReads`, its `Dialect` and its own checks. */
+export abstract class SqlReader implements StoreReader {
+  readonly serverId: number
+  readonly attachments: SqlAttachments
+  readonly #sql
+  readonly #reads: SqlReads
+  readonly #searchRows: SearchRows
+  readonly #createItemParts
+
+  constructor(serverId: number, reads: SqlReads, dialect: Dialect, searchRows: SearchRows) {
+    this.serverId = serverId
+    this.attachments = new SqlAttachments(reads, dialect)
+    this.#sql = readerStatements(dialect)
+    this.#reads = reads
+    this.#searchRows = searchRows
+    this.#createItemParts = createItemParts(serverId)
+  }
+
+  abstract fileDamage(): Promise<string | null>
+  abstract damage(): Promise<string | null>
+  abstract diskUsage(): Promise<DiskUsage>
+  abstract readFailure(): StoreError | null
+  abstract refresh(): void
+  abstract readonly timeline: number
+  abstract requireTimeline(timeline: number): void
+  abstract close(): Promise<void>
+
+  databases(): Promise<StoredDatabase[]> {
+    return this.#reads.all(this.#sql.databases, [], databaseOf)
+  }
+
+  database(name: string): Promise<StoredDatabase | null> {
+    return this.#reads.first(this.#sql.database, [name], databaseOf)
+  }
+
+  item(db: string, id: string): Promise<StoredItem | null> {
+    return this.#reads.first(this.#sql.item, [db, id], itemOf)
+  }
+
+  itemBytes(db: string, id: string): Promise<number | null> {
+    return this.#reads.first(this.#sql.itemBytes, [db, id], (row) => integerOf(row, 'item'))
+  }
+
+  listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]> {
+    return this.#reads.all(this.#sql.ids, rangeValues(database, range), positionsOf)
+  }
+
+  listItems(database: number, range: ItemRange): Promise<StoredItem[]> {
+    return this.#reads.page(this.#sql.items, rangeValues(database, range), itemOf, toCharacters)
+  }
+
+  search(database: number, query: ItemSearch): Promise<FoundItems> {
+    return searchItems(this.#searchRows, database, query)
+  }
+
+  count(database: number, where: Where | null): Promise<CountedItems> {
+    return countItems(this.#searchRows, database, where)
+  }
+
+  indexes(): Promise<StoredIndex[]> {
+    return this.#reads.all(this.#sql.indexes, [], indexOf)
+  }
+
+  itemsByCreation(after: number, limit: number): Promise<ItemRow[]> {
+    return this.#reads.page(this.#sql.itemsByCreation, [after, limit], itemRowOf, toCharacters)
+  }
+
+  async plainCreations(height: number, ids: readonly string[]): Promise<Creations[] | null> {
+    const range = [packPosition(height, 0), packPosition(height + 1, 0)]
+    const values = [...this.#createItemParts, height, ...range]
+    const row = await this.#reads.first(this.#sql.plainCreations, values, (row) => row)
+    const [count, first, last, database, other, name, storedIds, isSame] = row ?? []
+    // Every position has a row if the range has as many rows as positions.
+    const isComplete =
+      count === ids.length && first === range[0] && last === packPosition(height, ids.length - 1)
+    // No id and no entry contains a line feed, so joined texts are equal exactly if all lines are.
+    if (!isComplete || isSame !== 1 || storedIds !== ids.join('\n')) return null
+    if (database === other) return [creationsOf([name, database, count])]
+    return this.#reads.all(this.#sql.creations, range, creationsOf)
+  }
+
+  async revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]> {
+    const { newestFirst, limit } = range
+    const after = range.after ?? (newestFirst ? Number.MAX_SAFE_INTEGER : -1)
+    const sql = newestFirst ? this.#sql.newestFirst : this.#sql.oldestFirst
+    const positions = await this.#reads.all(sql, [database, id, after, limit], toPosition)
+    const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
+    const inBlock = ([value, , body, timestamps, blinds]: Row) => {
+      const height = integerOf([value], 'height')
+      const own = byHeight.get(height) ?? []
+      if (body === null) throw revisionMissing(id, own[0] ?? 0)
+      const block = { height, ...bodyOf([body, timestamps]), blinds: bytesOf([blinds], 'blinds') }
+      const characters = block.entries.reduce((sum, { length }) => sum + length, 0)
+      const revisions = own.map((position) =>
+        revisionOf(id, position, block, unpackPosition(position).index),
+      )
+      return { characters, revisions }
+    }
+    const heights = [JSON.stringify([...byHeight.keys()])]
+    const pages = await this.#reads.page(
+      this.#sql.revised,
+      heights,
+      inBlock,
+      (block) => block.characters,
+    )
+    return pages.flatMap(({ revisions }) => revisions)
+  }
+
+  async hasRevision(database: number, id: string, position: number): Promise<boolean> {
+    const values = [database, id, position]
+    return (await this.#reads.first(this.#sql.hasRevision, values, () => true)) ?? false
+  }
+
+  countSuperseded(database: number): Promise<number> {
+    return this.#count(this.#sql.countSuperseded, [database])
+  }
+
+  idempotencyRecord(key: string): Promise<IdempotencyRecord | null> {
+    return this.#reads.first(this.#sql.idempotencyRecord, [key], idempotencyRecordOf)
+  }
+
+  idempotencyRecords(after: number, limit: number): Promise<IdempotencyRecord[]> {
+    return this.#reads.all(this.#sql.idempotencyRecords, [after, limit], idempotencyRecordOf)
+  }
+
+  countItems(database: number): Promise<number> {
+    return this.#count(this.#sql.countItems, [database])
+  }
+
+  countIds(database: number, from: string, to: string): Promise<number> {
+    return this.#count(this.#sql.countIds, [database, from, to])
+  }
+
+  droppedDatabases(): Promise<number[]> {
+    return this.#reads.all(this.#sql.dropped, [], (row) => integerOf(row, 'db'))
+  }
+
+  deletedDatabases(): Promise<StoredDatabase[]> {
+    return this.#reads.all(this.#sql.deleted, [], databaseOf)
+  }
+
+  formerDatabases(name: string): Promise<number[]> {
+    return this.#reads.all(this.#sql.former, [name], toCreated)
+  }
+
+  async head(serverId: number): Promise<Head | null> {
+    if (serverId !== this.serverId) return null
+    return this.#reads.first(this.#sql.head, [], headOfRow)
+  }
+
+  async blocks(serverId: number, from: number, limit: number): Promise<Block[]> {
+    if (serverId !== this.serverId) return []
+    return this.#reads.page(
+      this.#sql.blocks,
+      [from, limit],
+      (row) => blockOf(row, serverId),
+      ({ entries }) => entries.reduce((sum, { length }) => sum + length, 0),
+    )
+  }
+
+  async countEntries(serverId: number, from: number, to: number): Promise<number> {
+    return serverId === this.serverId ? this.#count(this.#sql.countEntries, [from, to]) : 0
+  }
+
+  async headers(serverId: number, from: number, limit: number): Promise<Header[]> {
+    if (serverId !== this.serverId) return []
+    return this.#reads.all(this.#sql.headers, [from, limit], (row) => headerOfRow(row, serverId))
+  }
+
+  async treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]> {
+    const places = nodes.map(nodePlace)
+    const leaves = serverId === this.serverId ? new Set(places.map(({ leaf }) => leaf)) : []
+    const rows = await this.#reads.all(
+      this.#sql.treeNodes,
+      [JSON.stringify([...leaves])],
+      ([height, hashes]): [unknown, unknown] => [height, hashes],
+    )
+    const hashesOfLeaf = new Map(rows)
+    return nodes.map(({ level, index }, number) => {
+      const { leaf = 0, at = 0 } = places[number] ?? {}
+      const hashes = hashesOfLeaf.get(leaf)
+      if (hashes instanceof Uint8Array && hashes.length >= at + HASH_BYTES) {
+        return hashes.subarray(at, at + HASH_BYTES)
+      }
+      const where = `level ${level}, index ${index}`
+      throw new StoreError('STORE_DAMAGED', `a node of the log is missing: ${where}`)
+    })
+  }
+
+  async treeLeaves(serverId: number, from: number, limit: number): Promise<Uint8Array[]> {
+    if (serverId !== this.serverId) return []
+    return this.#reads.all(this.#sql.treeLeaves, [from, limit], toHashes)
+  }
+
+  eraser(position: number): Promise<number | null> {
+    return this.#reads.first(this.#sql.eraser, [position], (row) => integerOf(row, 'eraser'))
+  }
+
+  countErased(): Promise<number> {
+    return this.#count(this.#sql.countErased, [])
+  }
+
+  uncompacted(): Promise<number[]> {
+    return this.#reads.all(this.#sql.uncompacted, [], toPosition)
+  }
+
+  async #count(sql: string, values: readonly Value[]): Promise<number> {
+    return (await this.#reads.first(sql, values, toCount)) ?? 0
+  }
+}
+
+function rangeValues(database: number, { after = -1, offset = 0, limit }: ItemRange): Value[] {
+  return [database, after, limit, offset]
+}
