@@ -65,7 +65,7 @@ export function parseOptions(
   defaults: ConverterDefaults,
 ): ConversionOptions {
   const text = (name: OptionName) => fields.get(name)?.trim() || undefined
-  const whole = (name: WholeNumberField) => wholeNumber(name, text(name))
+  const whole = (name: WholeNumberField) => parseWholeNumber(name, text(name))
   const [width, height] = [whole('width'), whole('height')]
   return {
     px: whole('px') ?? defaults.px,
@@ -73,14 +73,14 @@ export function parseOptions(
     ...(height === undefined ? {} : { height }),
     defaultWidth: defaults.width,
     colors: whole('colors') ?? COLORS_MAX,
-    background: color(text('background')),
-    resample: resample(text('resample')),
-    grayscale: flag('grayscale', text('grayscale')),
+    background: parseColor(text('background')),
+    resample: parseResample(text('resample')),
+    grayscale: parseFlag('grayscale', text('grayscale')),
     zoom: whole('zoom') ?? null,
   }
 }
 
-function wholeNumber(name: WholeNumberField, text: string | undefined): number | undefined {
+function parseWholeNumber(name: WholeNumberField, text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const [min, max] = RANGES[name]
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
@@ -88,18 +88,18 @@ function wholeNumber(name: WholeNumberField, text: string | undefined): number |
   throw invalid(name, `an integer from ${min} to ${max}`)
 }
 
-function color(text: string | undefined): number | null {
+function parseColor(text: string | undefined): number | null {
   if (text === undefined) return null
   if (!/^#?[0-9a-f]{6}$/i.test(text)) throw invalid('background', 'a colour in hexadecimal, RRGGBB')
   return Number.parseInt(text.replace('#', ''), 16)
 }
 
-function resample(text = 'cubic'): Resample {
+function parseResample(text = 'cubic'): Resample {
   if (text === 'cubic' || text === 'nearest') return text
   throw invalid('resample', 'cubic or nearest')
 }
 
-function flag(name: OptionName, text = 'false'): boolean {
+function parseFlag(name: OptionName, text = 'false'): boolean {
   if (/^(?:false|0|no|off)$/i.test(text)) return false
   if (/^(?:true|1|yes|on)$/i.test(text)) return true
   throw invalid(name, 'true or false')

@@ -94,7 +94,7 @@ async function exchange(
   sent: OutboundRequest,
   policy: OutboundPolicy,
 ): Promise<OutboundReply> {
-  refuseByUrl(url, policy)
+  requireAllowedUrl(url, policy)
   const ended = new AbortController()
   const timer = setTimeout(
     () =>
@@ -113,7 +113,7 @@ async function exchange(
     const response = await send(url, sent, policy, ended.signal)
     return await receive(url, response, policy, ended.signal)
   } catch (error) {
-    throw ended.signal.aborted ? ended.signal.reason : asOutboundError(url, error)
+    throw ended.signal.aborted ? ended.signal.reason : toOutboundError(url, error)
   } finally {
     clearTimeout(timer)
     policy.signal?.removeEventListener('abort', onAbort)
@@ -122,16 +122,16 @@ async function exchange(
   }
 }
 
-function refuseByUrl(url: URL, policy: OutboundPolicy): void {
+function requireAllowedUrl(url: URL, policy: OutboundPolicy): void {
   if (!policy.schemes.some((scheme) => scheme === url.protocol)) {
     throw new OutboundError('SCHEME_REFUSED', `the scheme ${url.protocol} is not allowed`)
   }
   // An IP literal is not resolved, so `checkedLookup` would not check it.
   const literal = url.hostname.replace(/^\[|\]$/g, '')
-  if (isIP(literal) !== 0) refuseByAddress(url.hostname, literal, policy)
+  if (isIP(literal) !== 0) requireAllowedAddress(url.hostname, literal, policy)
 }
 
-function refuseByAddress(host: string, address: string, policy: OutboundPolicy): void {
+function requireAllowedAddress(host: string, address: string, policy: OutboundPolicy): void {
   const kind = addressKind(address)
   if (kind === 'public' || (kind === 'private' && policy.allowPrivate)) return
   const { privateSetting } = policy
@@ -181,7 +181,7 @@ function checkedLookup(policy: OutboundPolicy): LookupFunction {
         return
       }
       try {
-        for (const { address } of addresses) refuseByAddress(hostname, address, policy)
+        for (const { address } of addresses) requireAllowedAddress(hostname, address, policy)
       } catch (refusal) {
         callback(refusal instanceof Error ? refusal : new Error(String(refusal)), '', 0)
         return
@@ -266,7 +266,7 @@ function tooLarge(url: URL): OutboundError {
   return new OutboundError('BODY_TOO_LARGE', `the reply of ${url.hostname} is too long`)
 }
 
-function asOutboundError(url: URL, error: unknown): OutboundError {
+function toOutboundError(url: URL, error: unknown): OutboundError {
   if (error instanceof OutboundError) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN'
   if (code.startsWith('Z_')) {

@@ -1,5 +1,5 @@
 export type { Schedule } from '../base/clock.ts'
-export { parseRateDetail, rateTable } from './api/detail.ts'
+export { formatRateTable, parseRateDetail } from './api/detail.ts'
 export { rateFeedComponent } from './component.ts'
 export { type FeedLog, RateFeedError } from './errors.ts'
 export { PAIRS } from './rates.ts'

@@ -104,7 +104,7 @@ function publicSource(name: keyof typeof PUBLIC_SOURCES, get: Get, now: () => nu
   /** The last good reply, and the headers that make the next request conditional. */
   let last: { quote: Quote; conditions: Readonly<Record<string, string>> } | null = null
   const read = async () => {
-    const reply = await get(new URL(url), { accept, ...last?.conditions }).catch(throwSourceError)
+    const reply = await get(new URL(url), { accept, ...last?.conditions }).catch(throwAsSourceError)
     if (reply.status === 304 && last !== null) return last.quote
     if (reply.status !== 200) {
       const retryMs = parseRetryAfter(reply.header('retry-after'), now())
@@ -125,7 +125,7 @@ function publicSource(name: keyof typeof PUBLIC_SOURCES, get: Get, now: () => nu
   return { name, refreshMs: PUBLIC_REFRESH_MS, isLocal: false, read }
 }
 
-function throwSourceError(error: unknown): never {
+function throwAsSourceError(error: unknown): never {
   if (!(error instanceof OutboundError)) throw error
   const isTransient = error.code === 'UNREACHABLE' || error.code === 'TIMEOUT'
   throw new RateSourceError(error.code, error.message, { cause: error, isTransient })

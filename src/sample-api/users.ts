@@ -90,7 +90,7 @@ export function usersInFolder(folder: string): SharedValue<Users> {
   return sharedFile({
     path: join(folder, 'users.json'),
     initial: [],
-    print: (users) => `${JSON.stringify({ users }, null, 2)}\n`,
+    format: (users) => `${JSON.stringify({ users }, null, 2)}\n`,
     parse: parseUsers,
   })
 }
@@ -130,7 +130,7 @@ export async function readUsersFile(path: string): Promise<Users> {
   let users: Users = []
   for (const [index, entry] of list.entries()) {
     try {
-      users = addUser(users, await declaredUser(entry))
+      users = addUser(users, await parseDeclaredUser(entry))
     } catch (error) {
       const why = error instanceof Error ? error.message.slice(0, REASON_LENGTH_MAX) : ''
       fail(`has an error in user ${index + 1}: ${why}`)
@@ -139,7 +139,7 @@ export async function readUsersFile(path: string): Promise<Users> {
   return users
 }
 
-async function declaredUser(entry: Json): Promise<User> {
+async function parseDeclaredUser(entry: Json): Promise<User> {
   if (!isJsonObject(entry)) throw new Error('it is not an object')
   const { name, password, passwordHash, admin = false, ...others } = entry
   const [unknown] = Object.keys(others)

@@ -80,7 +80,7 @@ export function may(caller: TokenOwner | null, need: Need): boolean {
  * RFC 8693 section 4.2 (the claim); docs/decisions/0014-tokens-and-scopes.md.
  */
 export function scopeClaim(texts: readonly string[]): string {
-  const claim = [...new Set(texts.map(canonicalScope))].join(' ')
+  const claim = [...new Set(texts.map(toCanonicalScope))].join(' ')
   if (claim === '') throw new TokenError('SCOPE_UNKNOWN', 'a token needs at least one scope')
   if (claim.length <= SCOPES_LENGTH_MAX) return claim
   throw new TokenError(
@@ -115,13 +115,13 @@ export function allows(grant: Grant, need: Need): boolean {
 
 /** Returns the scope that grants `need`. */
 export function formatScope(need: Need): string {
-  return typeof need === 'string' ? need : `db:${encodedName(need.db)}:${need.level}`
+  return typeof need === 'string' ? need : `db:${encodeName(need.db)}:${need.level}`
 }
 
-function canonicalScope(text: string): string {
+function toCanonicalScope(text: string): string {
   if (isNodeScope(text)) return text
   const scope = parseDatabaseScope(text)
-  if (scope !== null) return `db:${scope.isEvery ? '*' : encodedName(scope.name)}:${scope.level}`
+  if (scope !== null) return `db:${scope.isEvery ? '*' : encodeName(scope.name)}:${scope.level}`
   throw new TokenError(
     'SCOPE_UNKNOWN',
     `unknown scope ${JSON.stringify(text.slice(0, 200))}; use db:<name>:read, db:<name>:write, db:<name>:admin, ` +
@@ -141,6 +141,6 @@ function parseDatabaseScope(text: string) {
   }
 }
 
-function encodedName(name: string): string {
+function encodeName(name: string): string {
   return encodeURIComponent(name.toWellFormed()).replaceAll('*', '%2A')
 }

@@ -261,7 +261,7 @@ export async function openTokens(options: {
       : sharedFile({ path: join(folder, path), ...file })
   const format = {
     initial: new Map() as Revocations,
-    print: formatRevocations,
+    format: formatRevocations,
     parse: parseRevocations,
   }
   const revocations =
@@ -277,7 +277,7 @@ export async function openTokens(options: {
   const keys = open<KeyRing>({
     path: 'token-keys.json',
     initial: [],
-    print: formatRing,
+    format: formatRing,
     parse: parseRing,
   })
   if (keys.current().length === 0) {

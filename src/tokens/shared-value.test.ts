@@ -30,7 +30,7 @@ const list = (lockWaitMs = 5_000) =>
     path: join(folder, 'list.json'),
     lockWaitMs,
     initial: [],
-    print: (values) => JSON.stringify(values),
+    format: (values) => JSON.stringify(values),
     parse: (text) => {
       const values: unknown = JSON.parse(text)
       if (!Array.isArray(values)) throw new Error(`not a list: ${text}`)
@@ -110,7 +110,7 @@ it('shows a change at once to another instance with the same file', async () => 
 it('serializes changes with another process', async () => {
   const script = `
     const { sharedFile } = await import(${JSON.stringify(new URL('./shared-value.ts', import.meta.url))})
-    const value = sharedFile({ path: process.argv[1], initial: [], print: JSON.stringify, parse: JSON.parse })
+    const value = sharedFile({ path: process.argv[1], initial: [], format: JSON.stringify, parse: JSON.parse })
     for (let n = 0; n < 10; n += 1) await value.change((values) => [...values, n])`
   const run = () =>
     promisify(execFile)(process.execPath, [
@@ -154,7 +154,7 @@ it('creates a missing folder that only the owner can access', async () => {
   const missing = sharedFile({
     path: join(folder, 'none', 'list.json'),
     initial: 0,
-    print: String,
+    format: String,
     parse: Number,
   })
   expect(missing.current()).toBe(0)
@@ -165,7 +165,7 @@ it('creates a missing folder that only the owner can access', async () => {
 it('rejects a path below a file', async () => {
   await writeFile(join(folder, 'file'), '')
   const path = join(folder, 'file', 'list.json')
-  const value = sharedFile({ path, initial: 0, print: String, parse: Number })
+  const value = sharedFile({ path, initial: 0, format: String, parse: Number })
   expect(value.current()).toBe(0)
   await expect(value.change(() => 1)).rejects.toMatchObject({ code: 'FILE_UNREADABLE' })
 })

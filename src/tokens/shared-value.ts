@@ -36,8 +36,8 @@ export interface SharedFileOptions<Value> {
   readonly path: string
   /** The value if the file does not exist. */
   readonly initial: Value
-  readonly print: (value: Value) => string
-  /** Parses the output of `print`. Throws for any other string. */
+  readonly format: (value: Value) => string
+  /** Parses the output of `format`. Throws for any other string. */
   readonly parse: (text: string) => Value
   /** Maximum time that a change waits for the lock, in milliseconds; 5 s by default. */
   readonly lockWaitMs?: number
@@ -61,7 +61,7 @@ export function valueInMemory<Value>(initial: Value): SharedValue<Value> {
 /** A value that is stored as the string `shared`. Errors: as for `shared` and `parse`. */
 export function sharedTextValue<Value>(
   shared: SharedTextStore,
-  { initial, print, parse }: Omit<SharedFileOptions<Value>, 'path'>,
+  { initial, format, parse }: Omit<SharedFileOptions<Value>, 'path'>,
 ): SharedValue<Value> {
   let text: string | null = null
   let value = initial
@@ -77,7 +77,7 @@ export function sharedTextValue<Value>(
   return {
     current,
     change: async (change) => {
-      await shared.change((found) => print(change(found === null ? initial : parse(found))))
+      await shared.change((found) => format(change(found === null ? initial : parse(found))))
       return current()
     },
   }
@@ -112,7 +112,7 @@ export function sharedFile<Value>(file: SharedFileOptions<Value>): SharedValue<V
       const release = await lock(`${file.path}.lock`, file.lockWaitMs ?? LOCK_WAIT_MS)
       try {
         const changed = change(current())
-        await writeFileInParts(file.path, (handle) => handle.writeFile(file.print(changed)))
+        await writeFileInParts(file.path, (handle) => handle.writeFile(file.format(changed)))
         await syncFolder(dirname(file.path))
         return current()
       } finally {

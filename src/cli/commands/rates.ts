@@ -4,11 +4,11 @@ import { CodedError } from '../../base/coded-error.ts'
 import { outboundGet } from '../../http/outbound.ts'
 import {
   type FeedLog,
+  formatRateTable,
   parseRateDetail,
   type RateDetail,
   RateFeed,
   RateFeedError,
-  rateTable,
   type Schedule,
 } from '../../rate-feed/index.ts'
 import { rateFeedDeps } from '../composition/rates.ts'
@@ -43,7 +43,7 @@ async function rates({ url, json }: RatesFlags): Promise<void> {
       process.stdout.write(`${JSON.stringify({ status: true, ...detail })}\n`)
       return
     }
-    process.stdout.write(rateTable(detail))
+    process.stdout.write(formatRateTable(detail))
     const { stale, asOf } = detail.meta
     // Without --url, the feed in this process has already printed a warning.
     if (stale && url !== undefined) {

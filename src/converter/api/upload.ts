@@ -78,10 +78,10 @@ interface FormPart {
 export function readForm(body: Buffer, contentType: string): FormPart[] {
   const boundary = requireBoundary(contentType)
   const parts: FormPart[] = []
-  let at = nextDelimiter(body, boundary, 0)
+  let at = requireDelimiter(body, boundary, 0)
   while (!at.isLast) {
     if (parts.length === PARTS_MAX) throw malformed(`the form has more than ${PARTS_MAX} parts`)
-    const next = nextDelimiter(body, boundary, at.end - CRLF.length)
+    const next = requireDelimiter(body, boundary, at.end - CRLF.length)
     const part = readPart(body.subarray(at.end, Math.max(at.end, next.start)))
     if (part !== null) parts.push(part)
     at = next
@@ -109,7 +109,7 @@ interface Delimiter {
   readonly isLast: boolean
 }
 
-function nextDelimiter(body: Buffer, boundary: Buffer, from: number): Delimiter {
+function requireDelimiter(body: Buffer, boundary: Buffer, from: number): Delimiter {
   let at = body.indexOf(boundary, Math.max(0, from))
   for (; at !== -1; at = body.indexOf(boundary, at + 1)) {
     if (at !== 0 && !body.subarray(at - 2, at).equals(CRLF)) continue

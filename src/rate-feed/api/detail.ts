@@ -18,7 +18,7 @@ export async function parseRateDetail(text: string): Promise<RateDetail | null> 
 }
 
 /** Formats `detail` for a terminal: one line per pair, with aligned decimal points. */
-export function rateTable({ result, meta }: RateDetail): string {
+export function formatRateTable({ result, meta }: RateDetail): string {
   const { source, origin, asOf, stale, proxies } = meta
   const from = origin === null || origin === source ? source : `${source} (${origin})`
   const head = `Rates of ${asOf} from ${from}${stale ? ', stale' : ''}; read ${result.datetime}`
