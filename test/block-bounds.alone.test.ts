@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { canonicalJson } from '../src/base/canonical-json.ts'
+import type { Thread, ThreadPort } from '../src/base/worker/worker.ts'
 import {
   ENTRIES_BYTES_MAX,
   frontierAt,
@@ -18,7 +19,7 @@ import { type NodeKey, openNodeKey } from '../src/ledger/log/node-key.ts'
 import { signHead, toLogKey } from '../src/ledger/log/signed-head.ts'
 import { PeerClient } from '../src/ledger/peers/peer-client.ts'
 import { nextPush, PUSH_BYTES_MAX } from '../src/ledger/peers/push.ts'
-import { systemPlatform, type Thread, type ThreadPort } from '../src/ledger/platform.ts'
+import { systemPlatform } from '../src/ledger/platform.ts'
 import { decodeBlock } from '../src/ledger/write/decoded-block.ts'
 import type { RequestConditions } from '../src/ledger/write/request-conditions.ts'
 import type { Operation, UnitOfWork } from '../src/ledger/write/unit-of-work.ts'

@@ -1,17 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { type MessagePort, Worker, type WorkerOptions } from 'node:worker_threads'
 import { type Clock, type Schedule, systemClock, systemSchedule } from '../base/clock.ts'
+import { type StartThread, startSystemThread } from '../base/worker/worker.ts'
 import type { Outbound } from '../http/outbound.ts'
 import { openStore, type Store, type StoreOptions } from '../storage/index.ts'
-
-/** The members of `Worker` that a node uses. */
-export type Thread = Pick<
-  Worker,
-  'postMessage' | 'on' | 'once' | 'off' | 'ref' | 'unref' | 'terminate' | 'threadId'
->
-
-/** The members of `MessagePort` that threads use. */
-export type ThreadPort = Pick<MessagePort, 'postMessage' | 'on' | 'close'>
 
 /**
  * All parts of the runtime that a node uses, except the files of its folder. The simulation (test/simulation) replaces
@@ -26,7 +17,7 @@ export interface Platform {
   random(bytes: number): Buffer
   /** Opens a store for writing. Errors: StoreError. */
   openStore(options: StoreOptions): Promise<Store>
-  startThread(program: URL, options: WorkerOptions): Thread
+  readonly startThread: StartThread
 }
 
 /** Loads the HTTP client on first use, because most threads of a node never need it. */
@@ -45,5 +36,5 @@ export const systemPlatform: Platform = {
   outbound,
   random: randomBytes,
   openStore,
-  startThread: (program, options) => new Worker(program, options),
+  startThread: startSystemThread,
 }

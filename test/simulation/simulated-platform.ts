@@ -1,6 +1,7 @@
 import type { WorkerOptions } from 'node:worker_threads'
+import type { Thread } from '../../src/base/worker/worker.ts'
 import { type Block, toHead } from '../../src/chain/index.ts'
-import type { Platform, Thread } from '../../src/ledger/platform.ts'
+import type { Platform } from '../../src/ledger/platform.ts'
 import { openStore, type Store, StoreError, type StoreOptions } from '../../src/storage/index.ts'
 import type { Network, Sent } from './network.ts'
 import { simulatedThread } from './simulated-thread.ts'

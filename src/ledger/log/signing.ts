@@ -1,5 +1,6 @@
+import { startWorker, type WorkerThread } from '../../base/worker/worker.ts'
 import { LedgerError } from '../errors.ts'
-import type { Platform, Thread } from '../platform.ts'
+import type { Platform } from '../platform.ts'
 import type { FromSigner, SignedHeadUpdate, SignerStart, ToSigner } from './thread.ts'
 
 /** Minimum time between two signatures. */
@@ -8,8 +9,6 @@ const REST_MS = 100
 const IDLE_MS = 1_000
 /** Maximum wait of a request for a signature. */
 const WAIT_MS = 10_000
-/** `threadId` of a terminated thread. */
-const ENDED = -1
 /** V8 young generation of the thread, MB. It is small, because the thread allocates little. */
 const YOUNG_MB = 8
 /**
@@ -33,7 +32,7 @@ interface Waiting {
 export class LogSigning {
   readonly #start: SignerStart
   readonly #platform: Platform
-  #worker: Thread | null = null
+  #worker: WorkerThread<ToSigner, FromSigner> | null = null
   #signed: SignedHeadUpdate | null = null
   #waiting: Waiting[] = []
   #isSigning = false
@@ -99,12 +98,7 @@ export class LogSigning {
     this.#cancelRest?.()
     const isUnsigned = this.#start.durable && this.#commits > 0
     const worker = this.#worker ?? (isUnsigned ? this.#startWorker() : null)
-    if (worker === null || worker.threadId === ENDED) return
-    const ended = new Promise((resolve) => worker.once('exit', resolve))
-    worker.ref()
-    const message: ToSigner = 'close'
-    worker.postMessage(message)
-    await ended
+    await worker?.close('close')
   }
 
   #signWhenIdle(commits: number): void {
@@ -119,26 +113,25 @@ export class LogSigning {
     if (this.#isSigning || this.#cancelRest !== null || this.#stopped !== null) return
     this.#worker ??= this.#startWorker()
     this.#isSigning = true
-    const message: ToSigner = 'sign'
-    this.#worker.postMessage(message)
+    this.#worker.post('sign')
   }
 
-  #startWorker(): Thread {
-    // Development runs the TypeScript sources; a build contains only JavaScript.
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const program = new URL(`./thread.${extension}`, import.meta.url)
-    const worker = this.#platform.startThread(program, {
+  #startWorker() {
+    const start = {
       name: 'log-signer',
+      program: [import.meta.url, './thread'],
       workerData: this.#start,
       resourceLimits: { maxOldGenerationSizeMb: OLD_MB, maxYoungGenerationSizeMb: YOUNG_MB },
-    })
-    worker.unref()
-    worker.on('message', (message: FromSigner) => this.#receive(message))
-    // The thread may have run out of memory or files. This can be temporary, so the next request starts a new thread.
-    worker.on('error', (error) => {
-      this.#worker = null
-      this.#isSigning = false
-      this.#rejectAll(new LedgerError('LOG_STOPPED', `the signing thread failed: ${error.message}`))
+    } as const
+    const worker = startWorker<ToSigner, FromSigner>(start, this.#platform.startThread)
+    worker.listen({
+      message: (message) => this.#receive(message),
+      // The thread may have run out of memory or files. This can be temporary, so the next request starts a new thread.
+      failed: ({ message }) => {
+        this.#worker = null
+        this.#isSigning = false
+        this.#rejectAll(new LedgerError('LOG_STOPPED', `the signing thread failed: ${message}`))
+      },
     })
     return worker
   }

@@ -1,5 +1,5 @@
-import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
+import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import type { Head } from '../../chain/index.ts'
 import {
   ChainWalk,
@@ -9,7 +9,6 @@ import {
   type StoreReader,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import type { ThreadPort } from '../platform.ts'
 import {
   type LogKey,
   requireSignedHead,
@@ -29,7 +28,7 @@ const ENTRIES_PER_SIGNATURE = 50_000
 /** Maximum milliseconds for signing on shutdown. The remaining blocks are signed after the next start. */
 const LAST_MS_MAX = 2_000
 
-/** `workerData` of the thread. */
+/** Data of the thread. */
 export interface SignerStart extends LogKey {
   readonly folder: string
   readonly location: StoreLocation
@@ -125,9 +124,11 @@ export class LogSigner {
 }
 
 /** Runs the thread: signs on request, until a message on `port` closes it. */
-export async function serveSigner(start: SignerStart, port: ThreadPort): Promise<void> {
+export async function serveSigner(
+  start: SignerStart,
+  port: ThreadPort<ToSigner, FromSigner>,
+): Promise<void> {
   const { folder, location, durable, verifier, privateKey } = start
-  const send = (message: FromSigner) => port.postMessage(message)
   const signedHead = durable ? signedHeadFile(folder) : temporaryHead()
   const store = await openStoreReader(location, { frozen: false })
   let opened: Promise<LogSigner> | null = null
@@ -143,12 +144,12 @@ export async function serveSigner(start: SignerStart, port: ThreadPort): Promise
   }
   const sign = async () => {
     try {
-      send({ kind: 'signed', signed: await (await signer()).advance() })
+      port.postMessage({ kind: 'signed', signed: await (await signer()).advance() })
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
       // Only this error is permanent. Other errors, such as a full disk, can be temporary.
       const contradicted = error instanceof CodedError && error.code === 'LOG_CONTRADICTED'
-      send({ kind: 'failed', message, contradicted })
+      port.postMessage({ kind: 'failed', message, contradicted })
     }
   }
   const close = async () => {
@@ -161,7 +162,7 @@ export async function serveSigner(start: SignerStart, port: ThreadPort): Promise
     port.close()
   }
   let last: Promise<unknown> = signer().catch(() => {})
-  port.on('message', (message: ToSigner) => {
+  port.on('message', (message) => {
     last = message === 'close' ? last.then(close) : sign()
   })
 }
@@ -174,4 +175,4 @@ async function signRest(signer: LogSigner): Promise<void> {
   }
 }
 
-if (parentPort !== null) await serveSigner(workerData as SignerStart, parentPort)
+await serveThread(serveSigner)

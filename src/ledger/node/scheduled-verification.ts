@@ -1,5 +1,5 @@
-import type { WorkerOptions } from 'node:worker_threads'
 import type { Clock, Schedule } from '../../base/clock.ts'
+import { type StartThread, startWorker, type WorkerThread } from '../../base/worker/worker.ts'
 import type { VerificationResult, VerificationStart } from './verification-thread.ts'
 
 /**
@@ -9,8 +9,6 @@ export const FIRST_VERIFICATION_MS = 5 * 60_000
 /** V8 young generation of the thread; see `WalkThreads`. */
 const YOUNG_GENERATION_MB = 12
 const OLD_GENERATION_MB = 1_024
-/** `threadId` of a thread that has exited. */
-const EXITED = -1
 
 export type FinishedVerification = VerificationResult & {
   /** End of the verification, milliseconds since the Unix epoch. */
@@ -31,27 +29,17 @@ export interface VerificationOptions {
   readonly report: (state: FinishedVerification) => void
 }
 
-/** The members of a thread that `ScheduledVerification` uses. */
-interface VerifierThread {
-  readonly threadId: number
-  on(event: 'message', listener: (result: VerificationResult) => void): unknown
-  on(event: 'error', listener: (error: Error) => void): unknown
-  once(event: 'exit', listener: () => void): unknown
-  unref(): void
-  terminate(): Promise<number>
-}
-
 /** Verifies the node's store at intervals, in a thread of low priority, one verification at a time. */
 export class ScheduledVerification {
   readonly #start: VerificationStart
   readonly #options: VerificationOptions
   readonly #clock: Clock
   readonly #schedule: Schedule
-  readonly #startThread: (program: URL, options: WorkerOptions) => VerifierThread
+  readonly #startThread: StartThread
   #state: VerificationState = { result: 'pending' }
   #lastPassed: number | null = null
   #cancel: () => void
-  #thread: VerifierThread | null = null
+  #thread: WorkerThread<never, VerificationResult> | null = null
   #isClosed = false
 
   constructor(
@@ -60,7 +48,7 @@ export class ScheduledVerification {
     context: {
       readonly clock: Clock
       readonly schedule: Schedule
-      readonly startThread: (program: URL, options: WorkerOptions) => VerifierThread
+      readonly startThread: StartThread
     },
   ) {
     this.#start = start
@@ -86,41 +74,34 @@ export class ScheduledVerification {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancel()
-    const thread = this.#thread
-    if (thread === null || thread.threadId === EXITED) return
-    await thread.terminate()
+    await this.#thread?.terminate()
   }
 
   #run(): void {
     const startedMs = this.#clock.now()
-    // Development runs the TypeScript sources; a build contains only JavaScript.
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const thread = this.#startThread(
-      new URL(`./verification-thread.${extension}`, import.meta.url),
-      {
-        name: 'verifier',
-        workerData: this.#start,
-        resourceLimits: {
-          maxYoungGenerationSizeMb: YOUNG_GENERATION_MB,
-          maxOldGenerationSizeMb: OLD_GENERATION_MB,
-        },
+    const start = {
+      name: 'verifier',
+      program: [import.meta.url, './verification-thread'],
+      workerData: this.#start,
+      resourceLimits: {
+        maxYoungGenerationSizeMb: YOUNG_GENERATION_MB,
+        maxOldGenerationSizeMb: OLD_GENERATION_MB,
       },
-    )
-    this.#thread = thread
-    thread.unref()
-    let message: VerificationResult = {
-      result: 'unfinished',
-      reason: 'the thread ended without a result',
-    }
-    thread.on('message', (received: VerificationResult) => {
-      message = received
-    })
-    thread.on('error', (error) => {
-      message = { result: 'unfinished', reason: `the thread failed: ${error.message}` }
-    })
-    thread.once('exit', () => {
-      this.#thread = null
-      if (!this.#isClosed) this.#finish(message, startedMs)
+    } as const
+    const unfinished = (reason: string) => ({ result: 'unfinished', reason }) as const
+    let result: VerificationResult = unfinished('the thread ended without a result')
+    this.#thread = startWorker<never, VerificationResult>(start, this.#startThread)
+    this.#thread.listen({
+      message: (received) => {
+        result = received
+      },
+      failed: ({ message }) => {
+        result = unfinished(`the thread failed: ${message}`)
+      },
+      ended: () => {
+        this.#thread = null
+        if (!this.#isClosed) this.#finish(result, startedMs)
+      },
     })
   }
 

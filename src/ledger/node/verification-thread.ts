@@ -1,6 +1,6 @@
 import { setPriority } from 'node:os'
-import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
+import { serveThread } from '../../base/worker/worker.ts'
 import type { StoreLocation } from '../../storage/index.ts'
 import { readSigningFiles } from '../log/verify-signing.ts'
 import { verifyNode } from './verify-node.ts'
@@ -8,7 +8,7 @@ import { verifyNode } from './verify-node.ts'
 // Program of the worker thread for one scheduled verification. The thread starts no other threads, and ends after its
 // message.
 
-/** `workerData` of the thread. */
+/** Data of the thread. */
 export interface VerificationStart {
   readonly location: StoreLocation
   /** Folder of the key and the signed head; null for a temporary node. */
@@ -44,8 +44,7 @@ async function verify({ location, folder }: VerificationStart): Promise<Verifica
   }
 }
 
-if (parentPort !== null) {
+await serveThread<VerificationStart, never, VerificationResult>(async (start, port) => {
   if (process.platform === 'linux') setPriority(NICENESS)
-  const message = await verify(workerData)
-  parentPort.postMessage(message)
-}
+  port.postMessage(await verify(start))
+})

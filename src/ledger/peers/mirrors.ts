@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
+import { startWorker, type WorkerThread } from '../../base/worker/worker.ts'
 import { type Evidence, parseVerifierKey, type VerifierKey } from '../../chain/index.ts'
 import {
   openBlobStore,
@@ -10,7 +11,7 @@ import {
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { LedgerLog, type SignedHeads } from '../log/service.ts'
-import type { Platform, Thread } from '../platform.ts'
+import type { Platform } from '../platform.ts'
 import { ChainBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import { CheckpointVerifier, readEvidence } from './evidence.ts'
@@ -56,7 +57,7 @@ export class Mirrors {
   /** Pushes in progress, by id. */
   readonly #pushes = new Map<number, (result: PushResult) => void>()
   #lastPushId = 0
-  #worker: Thread | null = null
+  #worker: WorkerThread<ToMirrors, FromMirrors> | null = null
   #cancelRestart: () => void = () => {}
   #closing = false
   #onPeersChecked: () => void = () => {}
@@ -168,8 +169,8 @@ export class Mirrors {
       // Moves the memory of the body to the thread instead of copying it, unless other values share this memory.
       const isWhole =
         body.byteLength === body.buffer.byteLength && body.buffer instanceof ArrayBuffer
-      const message: ToMirrors = { kind: 'push', id: this.#lastPushId, vkey, body, part }
-      this.#worker.postMessage(message, isWhole ? [body.buffer] : [])
+      const message = { kind: 'push', id: this.#lastPushId, vkey, body, part } as const
+      this.#worker.post(message, isWhole ? [body.buffer] : [])
     })
   }
 
@@ -179,12 +180,7 @@ export class Mirrors {
     this.#cancelRestart()
     await Promise.all(this.#opening.values())
     for (const { reader } of this.#open.values()) await reader.close()
-    const worker = this.#worker
-    if (worker === null) return
-    const ended = new Promise((resolve) => worker.once('exit', resolve))
-    worker.ref()
-    this.#post({ kind: 'close' })
-    await ended
+    await this.#worker?.close({ kind: 'close' })
   }
 
   #state(peer: KnownPeer): PeerState {
@@ -201,25 +197,21 @@ export class Mirrors {
     if (this.#closing) return
     this.#worker ??= this.#startWorker()
     const peers = this.#list.all.map(({ vkey, url, push }) => ({ vkey, url, push }))
-    this.#post({ kind: 'peers', peers })
+    this.#worker.post({ kind: 'peers', peers })
   }
 
-  #post(message: ToMirrors): void {
-    this.#worker?.postMessage(message)
-  }
-
-  #startWorker(): Thread {
-    // Development runs the TypeScript sources; a build contains only JavaScript.
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const program = new URL(`./thread.${extension}`, import.meta.url)
-    const worker = this.#platform.startThread(program, {
+  #startWorker() {
+    const start = {
       name: 'mirrors',
+      program: [import.meta.url, './thread'],
       workerData: this.#start,
       resourceLimits: { maxOldGenerationSizeMb: OLD_MB, maxYoungGenerationSizeMb: YOUNG_MB },
+    } as const
+    const worker = startWorker<ToMirrors, FromMirrors>(start, this.#platform.startThread)
+    worker.listen({
+      message: (message) => this.#receive(message),
+      failed: (error) => this.#workerFailed(error),
     })
-    worker.unref()
-    worker.on('message', (message: FromMirrors) => this.#receive(message))
-    worker.on('error', (error) => this.#workerFailed(error))
     return worker
   }
 
@@ -258,8 +250,8 @@ export class Mirrors {
         break
       case 'checkpointNeeded':
         this.ownCheckpoint().then(
-          (note) => this.#post({ kind: 'checkpoint', note }),
-          () => this.#post({ kind: 'checkpoint', note: null }),
+          (note) => this.#worker?.post({ kind: 'checkpoint', note }),
+          () => this.#worker?.post({ kind: 'checkpoint', note: null }),
         )
         break
       case 'pushed':

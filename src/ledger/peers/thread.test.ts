@@ -8,7 +8,8 @@ import {
   startLedgerNode,
   temporaryFolder,
 } from '../../../test/support/ledger-node.ts'
-import { systemPlatform, type ThreadPort } from '../platform.ts'
+import type { ThreadPort } from '../../base/worker/worker.ts'
+import { systemPlatform } from '../platform.ts'
 import { serveMirrors } from './thread.ts'
 
 const INTERVAL_MS = 500

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { join } from 'node:path'
-import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
+import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import { OutboundError } from '../../http/outbound.ts'
 import {
   type BlobStore,
@@ -12,7 +12,7 @@ import {
   type StoreReader,
   writeDurably,
 } from '../../storage/index.ts'
-import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
+import { type Platform, systemPlatform } from '../platform.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs, pushingBlobs } from './blobs.ts'
 import { PageBudget } from './block-page.ts'
 import { PeerError } from './errors.ts'
@@ -47,7 +47,7 @@ const COMPARED_PER_ROUND_MAX = 16
 /** Maximum characters of an error message that users see. Limited, because peers can influence some messages. */
 const MESSAGE_LENGTH_MAX = 300
 
-/** `workerData` of the thread. */
+/** Data of the thread. */
 export interface MirrorsStart {
   readonly folder: string
   /** The node's own store. */
@@ -124,14 +124,14 @@ export type FromMirrors =
 /** Runs the thread until a message at `port` closes it, then calls `end`. */
 export async function serveMirrors(
   start: MirrorsStart,
-  port: ThreadPort,
+  port: ThreadPort<ToMirrors, FromMirrors>,
   platform: Platform,
   end: () => void,
 ): Promise<void> {
   const store = await openStoreReader(start.location, { frozen: false })
   const blobs = await openBlobStore(start.location, store, false)
   const thread = new MirrorsThread(start, { store, blobs }, port, platform)
-  port.on('message', (message: ToMirrors) => {
+  port.on('message', (message) => {
     if (message.kind === 'close') void thread.close().finally(end)
     else if (message.kind === 'push') void thread.acceptPush(message)
     else if (message.kind === 'checkpoint') thread.provideCheckpoint(message.note)
@@ -149,7 +149,7 @@ interface Rounds {
 
 class MirrorsThread {
   readonly #start: MirrorsStart
-  readonly #port: ThreadPort
+  readonly #port: ThreadPort<ToMirrors, FromMirrors>
   readonly #platform: Platform
   readonly #own: OwnChain
   readonly #ownBlobs: BlobStore
@@ -167,7 +167,7 @@ class MirrorsThread {
   constructor(
     start: MirrorsStart,
     { store, blobs }: { store: StoreReader; blobs: BlobStore },
-    port: ThreadPort,
+    port: ThreadPort<ToMirrors, FromMirrors>,
     platform: Platform,
   ) {
     this.#start = start
@@ -493,7 +493,7 @@ function errorSummary(error: unknown): ErrorSummary {
   return { code, message: message.slice(0, MESSAGE_LENGTH_MAX) }
 }
 
-if (parentPort !== null) {
+await serveThread<MirrorsStart, ToMirrors, FromMirrors>((start, port) =>
   // In a worker thread, `process.exit` ends only the thread, without waiting for pending replies of peers.
-  await serveMirrors(workerData as MirrorsStart, parentPort, systemPlatform, () => process.exit())
-}
+  serveMirrors(start, port, systemPlatform, () => process.exit()),
+)

@@ -1,8 +1,8 @@
-import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
+import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import { HASH_BYTES, type Head, sealBlock, unpackPosition } from '../../chain/index.ts'
 import { DamageError, type Store, StoreError, type StoreOptions } from '../../storage/index.ts'
-import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
+import { type Platform, systemPlatform } from '../platform.ts'
 import type { FromWriter, ToWriter } from './messages.ts'
 import { expectedReads, type Plan, planBatch } from './plan.ts'
 import type { RequestConditions } from './request-conditions.ts'
@@ -56,7 +56,7 @@ type Batch = Extract<ToWriter, { units: unknown }>
 
 class WriterThread {
   readonly #store: Store
-  readonly #port: ThreadPort
+  readonly #port: ThreadPort<ToWriter, FromWriter>
   readonly #platform: Platform
   #stopped = false
   /** Null if no maintenance is scheduled. */
@@ -70,7 +70,7 @@ class WriterThread {
   /** Resolves when the store is free, because calls of the store must not overlap. */
   #last: Promise<void> = Promise.resolve()
 
-  constructor(store: Store, port: ThreadPort, platform: Platform) {
+  constructor(store: Store, port: ThreadPort<ToWriter, FromWriter>, platform: Platform) {
     this.#store = store
     this.#port = port
     this.#platform = platform
@@ -338,10 +338,9 @@ function messageOf(error: unknown): string {
 /** Opens the store, and handles the messages of the main thread until the request to close. */
 export async function serveWriter(
   start: StoreOptions,
-  port: ThreadPort,
+  port: ThreadPort<ToWriter, FromWriter>,
   platform: Platform,
 ): Promise<void> {
-  const send = (message: FromWriter) => port.postMessage(message)
   try {
     const store = await platform.openStore(start)
     // Reads the head after the databases. In the other order, another process could write the first blocks in between,
@@ -351,14 +350,16 @@ export async function serveWriter(
       throw new StoreError('STORE_DAMAGED', 'the store has databases but no chain')
     }
     const writer = new WriterThread(store, port, platform)
-    port.on('message', (message: ToWriter) => writer.receive(message))
-    send({ ready: true })
+    port.on('message', (message) => writer.receive(message))
+    port.postMessage({ ready: true })
     // An earlier run may have left an index half built or a deleted database half removed.
     writer.scheduleMaintenance()
   } catch (error) {
     const code = error instanceof CodedError ? String(error.code) : 'STORE_FAILED'
-    send({ code, failed: messageOf(error) })
+    port.postMessage({ code, failed: messageOf(error) })
   }
 }
 
-if (parentPort !== null) await serveWriter(workerData as StoreOptions, parentPort, systemPlatform)
+await serveThread<StoreOptions, ToWriter, FromWriter>((start, port) =>
+  serveWriter(start, port, systemPlatform),
+)

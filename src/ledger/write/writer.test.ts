@@ -1,7 +1,7 @@
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import { beforeEach, describe, expect, it } from 'vitest'
+import type { Thread } from '../../base/worker/worker.ts'
 import { packPosition } from '../../chain/index.ts'
-import type { Thread } from '../platform.ts'
 import type { FromWriter } from './messages.ts'
 import type { Precondition } from './request-conditions.ts'
 import { FakeThread } from './test-thread.ts'

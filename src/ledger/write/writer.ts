@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Clock } from '../../base/clock.ts'
+import { startWorker, type WorkerThread } from '../../base/worker/worker.ts'
 import { ENTRIES_BYTES_MAX, packPosition } from '../../chain/index.ts'
 import {
   type IndexOutcome,
@@ -8,7 +9,7 @@ import {
   type StoreOptions,
 } from '../../storage/index.ts'
 import { LedgerError, type LedgerErrorCode, ownedByNetwork, STORE_OUTAGES } from '../errors.ts'
-import type { Platform, Thread } from '../platform.ts'
+import type { Platform } from '../platform.ts'
 import type { CommittedBlock, FromWriter, SeenBlock, StoreRefusal, ToWriter } from './messages.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import { checkUnit, type EarlierRequest, type Outcome, type UnitOfWork } from './unit-of-work.ts'
@@ -76,7 +77,7 @@ interface PendingIndexChange {
  */
 export class LedgerWriter {
   readonly #clock: Clock
-  readonly #worker: Thread
+  readonly #worker: WorkerThread<ToWriter, FromWriter>
   /** Pending units, oldest first. */
   #queue: PendingUnit[] = []
   /** The units of each block in flight, oldest first. */
@@ -93,7 +94,7 @@ export class LedgerWriter {
   #failed: LedgerError | null = null
   #closing = false
   /** Resolves when the thread has ended, for any reason. */
-  readonly #ended: Promise<void>
+  readonly #ended = Promise.withResolvers<void>()
 
   /** Called with each stored block. */
   onStored: (block: CommittedBlock) => void = () => {}
@@ -105,16 +106,16 @@ export class LedgerWriter {
   /** Databases that only the networks of this process may change (`LedgerWrites.ownDatabase`). */
   readonly owned = new Set<string>()
 
-  private constructor(worker: Thread, clock: Clock) {
+  private constructor(worker: WorkerThread<ToWriter, FromWriter>, clock: Clock) {
     this.#worker = worker
     this.#clock = clock
-    worker.on('message', (message: FromWriter) => this.#receive(message))
-    worker.on('error', (error) => this.#stop(`the writer thread failed: ${error.message}`))
-    this.#ended = new Promise((resolve) => {
-      worker.on('exit', () => {
+    worker.listen({
+      message: (message) => this.#receive(message),
+      failed: ({ message }) => this.#stop(`the writer thread failed: ${message}`),
+      ended: () => {
         this.#stop('the writer thread has ended')
-        resolve()
-      })
+        this.#ended.resolve()
+      },
     })
   }
 
@@ -124,23 +125,24 @@ export class LedgerWriter {
     clock: Clock,
     platform: Pick<Platform, 'startThread'>,
   ): Promise<LedgerWriter> {
-    // Development runs the TypeScript sources; a build contains only JavaScript.
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const program = new URL(`./writer-thread.${extension}`, import.meta.url)
-    const worker = platform.startThread(program, {
+    const thread = {
       name: 'ledger-writer',
+      program: [import.meta.url, './writer-thread'],
       workerData: start,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
-    })
+      keepsAlive: true,
+    } as const
+    const worker = startWorker<ToWriter, FromWriter>(thread, platform.startThread)
     return new Promise((resolve, reject) => {
-      const failed = ({ message }: Error) =>
-        reject(new StoreError('STORE_FAILED', `the writer thread cannot start: ${message}`))
-      worker.once('error', failed)
-      worker.once('message', (message: FromWriter) => {
-        worker.off('error', failed)
-        if ('failed' in message)
-          reject(new StoreError(message.code as StoreErrorCode, message.failed))
-        else resolve(new LedgerWriter(worker, clock))
+      worker.listen({
+        message: (message) => {
+          worker.listen(null)
+          if ('failed' in message) {
+            reject(new StoreError(message.code as StoreErrorCode, message.failed))
+          } else resolve(new LedgerWriter(worker, clock))
+        },
+        failed: ({ message }) =>
+          reject(new StoreError('STORE_FAILED', `the writer thread cannot start: ${message}`)),
       })
     })
   }
@@ -229,7 +231,7 @@ export class LedgerWriter {
     this.#closing = true
     if (this.#stopped === null) this.#next()
     else void this.#worker.terminate()
-    await this.#ended
+    await this.#ended.promise
   }
 
   /**
@@ -289,7 +291,7 @@ export class LedgerWriter {
   }
 
   #post(message: ToWriter): void {
-    this.#worker.postMessage(message)
+    this.#worker.post(message)
   }
 
   #receive(message: FromWriter): void {

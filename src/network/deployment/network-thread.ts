@@ -1,5 +1,5 @@
-import { Worker } from 'node:worker_threads'
 import { compileCacheEnvironment } from '../../base/compile-cache.ts'
+import { startWorker, type WorkerThread } from '../../base/worker/worker.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { compiledEngine } from '../runtime/engine.ts'
@@ -34,38 +34,23 @@ export interface ThreadEvents {
 
 /** The main thread's handle of a network's thread. */
 export class NetworkThread {
-  readonly #worker: Worker
+  readonly #worker: WorkerThread<ToThread, FromThread>
   readonly #stopAt: BigInt64Array<SharedArrayBuffer>
   readonly #timer: NodeJS.Timeout
-  #events: ThreadEvents | null = null
-  /**
-   * Events since the start that nobody has received. When a thread exits, all its messages arrive in one turn of the
-   * event loop, so it can have exited before the caller of `start` continues.
-   */
-  #missed: ((events: ThreadEvents) => void)[] = []
   #end: ThreadEnd = 'MEMORY'
 
   private constructor(start: Omit<ThreadStart, 'stopAt'>) {
     this.#stopAt = new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT))
     const workerData: ThreadStart = { ...start, stopAt: this.#stopAt }
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    this.#worker = new Worker(new URL(`../transactions/thread.${extension}`, import.meta.url), {
+    this.#worker = startWorker({
       name: 'network-sandbox',
+      program: [import.meta.url, '../transactions/thread'],
       workerData,
       env: compileCacheEnvironment(),
       resourceLimits: { stackSizeMb: STACK_MB, maxOldGenerationSizeMb: OLD_MB },
+      keepsAlive: true,
     })
     this.#timer = setInterval(() => this.#check(), CHECK_MS).unref()
-    this.#worker.on('message', (message: FromThread) =>
-      this.#notify((events) => events.message(message)),
-    )
-    // Ignores the error, because the event `exit` follows. Without a listener, an error such as out of memory would end
-    // the process.
-    this.#worker.on('error', () => {})
-    this.#worker.on('exit', () => {
-      clearInterval(this.#timer)
-      this.#notify((events) => events.ended(this.#end))
-    })
   }
 
   /** Starts a thread. Errors: NETWORK_INVALID if its scripts cannot be loaded, NETWORK_BUSY. */
@@ -80,7 +65,7 @@ export class NetworkThread {
     thread.listen({
       message: (message) => {
         if ('ready' in message) {
-          thread.#events = null
+          thread.#worker.listen(null)
           started.resolve()
         }
         if ('failed' in message) started.reject(errorOf(message.failed))
@@ -99,24 +84,26 @@ export class NetworkThread {
   }
 
   /** Sets the receiver of messages and of the exit. Passes the events since the start to the first receiver. */
-  listen(events: ThreadEvents): void {
-    this.#events = events
-    for (const pass of this.#missed.splice(0)) pass(events)
+  listen({ message, ended }: ThreadEvents): void {
+    // Ignores errors, such as out of memory, because the end follows.
+    this.#worker.listen({
+      message,
+      ended: () => {
+        clearInterval(this.#timer)
+        ended(this.#end)
+      },
+    })
   }
 
   post(message: ToThread): void {
-    this.#worker.postMessage(message)
+    this.#worker.post(message)
   }
 
   /** Terminates the thread. */
   async end(): Promise<void> {
-    this.#events = null
+    clearInterval(this.#timer)
+    this.#worker.listen({})
     await this.#worker.terminate()
-  }
-
-  #notify(pass: (events: ThreadEvents) => void): void {
-    if (this.#events === null) this.#missed.push(pass)
-    else pass(this.#events)
   }
 
   /** Terminates the thread GRACE_MS after its guest's deadline, because some scripts evade the engine's deadline. */

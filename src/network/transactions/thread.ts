@@ -1,5 +1,4 @@
-import assert from 'node:assert/strict'
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import { isDatabaseUrl, LedgerReader } from '../../ledger/core.ts'
 import { definitionIn } from '../definition/definition.ts'
 import type { Target } from '../model/model.ts'
@@ -27,8 +26,10 @@ import { Scripts } from './scripts.ts'
 
 const NS_PER_MS = 1_000_000
 
+type Port = ThreadPort<ToThread, FromThread>
+
 /** Decides requests in the order in which their messages arrive. */
-async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Promise<void> {
+async function serve(start: ThreadStart, task: ServeTask, port: Port): Promise<void> {
   const ledger = await LedgerReader.open(start.location)
   const definition = definitionIn(Buffer.from(task.archive))
   const settings = settingsOf(start)
@@ -63,7 +64,7 @@ async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Pr
     }
   }
   let last = Promise.resolve()
-  port.on('message', (message: ToThread) => {
+  port.on('message', (message) => {
     last = last.then(async () => {
       const answer = await answerTo(message)
       if (answer !== null) port.postMessage(answer)
@@ -110,7 +111,7 @@ type ServeTask = Extract<ThreadStart['task'], { kind: 'serve' }>
 async function verify(
   start: ThreadStart,
   { name, restoredHeight }: VerifyTask,
-  port: MessagePort,
+  port: Port,
 ): Promise<void> {
   const ledger = await LedgerReader.open(start.location)
   const database = new ResourceDatabase(name, ledger, NO_RESOURCES)
@@ -136,18 +137,16 @@ function settingsOf({ engine, deadlineMs, bootMs, stopAt }: ThreadStart) {
 // replayed transaction gives the same result everywhere.
 Date.prototype.getTimezoneOffset = () => 0
 
-assert(parentPort !== null)
-const port = parentPort
-// The cast is safe, because `NetworkThread` passes this value.
-const start = workerData as ThreadStart
-try {
-  if (start.task.kind === 'verify') {
-    port.postMessage({ ready: true })
-    await verify(start, start.task, port)
-  } else {
-    await serve(start, start.task, port)
-    port.postMessage({ ready: true })
+await serveThread(async (start: ThreadStart, port: Port) => {
+  try {
+    if (start.task.kind === 'verify') {
+      port.postMessage({ ready: true })
+      await verify(start, start.task, port)
+    } else {
+      await serve(start, start.task, port)
+      port.postMessage({ ready: true })
+    }
+  } catch (error) {
+    port.postMessage({ failed: failureOf(error) })
   }
-} catch (error) {
-  port.postMessage({ failed: failureOf(error) })
-}
+})

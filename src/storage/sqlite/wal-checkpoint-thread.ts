@@ -1,5 +1,5 @@
 import { DatabaseSync } from 'node:sqlite'
-import { parentPort, workerData } from 'node:worker_threads'
+import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 
 // Thread that checkpoints the WAL on a separate connection. PASSIVE never blocks the writer or a reader. A
 // crash loses nothing: SQLite reuses the WAL only after all of it is checkpointed.
@@ -15,20 +15,24 @@ export interface CheckpointResult {
 
 const SQLITE_IOERR = 10
 
-const database = new DatabaseSync(String(workerData), { timeout: 1_000 })
-parentPort?.on('message', (message: 'checkpoint' | 'close') => {
-  if (message === 'close') {
-    database.close()
-    parentPort?.close()
-    return
-  }
-  let result: CheckpointResult = { failed: null, isDisk: false }
-  try {
-    database.exec('PRAGMA wal_checkpoint(PASSIVE)')
-  } catch (error) {
-    const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
-    const failed = error instanceof Error ? error.message : String(error)
-    result = { failed, isDisk: code === SQLITE_IOERR }
-  }
-  parentPort?.postMessage(result)
-})
+async function serve(path: string, port: ThreadPort<'checkpoint' | 'close', CheckpointResult>) {
+  const database = new DatabaseSync(path, { timeout: 1_000 })
+  port.on('message', (message) => {
+    if (message === 'close') {
+      database.close()
+      port.close()
+      return
+    }
+    let result: CheckpointResult = { failed: null, isDisk: false }
+    try {
+      database.exec('PRAGMA wal_checkpoint(PASSIVE)')
+    } catch (error) {
+      const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
+      const failed = error instanceof Error ? error.message : String(error)
+      result = { failed, isDisk: code === SQLITE_IOERR }
+    }
+    port.postMessage(result)
+  })
+}
+
+await serveThread(serve)

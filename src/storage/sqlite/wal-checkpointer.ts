@@ -1,16 +1,13 @@
-import { once } from 'node:events'
-import { Worker } from 'node:worker_threads'
+import { startWorker, type WorkerThread } from '../../base/worker/worker.ts'
 import { StoreError } from '../port/errors.ts'
 import type { CheckpointResult } from './wal-checkpoint-thread.ts'
 
-/** `threadId` of a worker that has exited. */
-const EXITED = -1
 const RETRY_DELAY_MS = 1_000
 
 /** Checkpoints the WAL in a worker thread, which starts on first use, so that no commit waits for a checkpoint. */
 export class WalCheckpointer {
   readonly #path: string
-  #worker: Worker | null = null
+  #worker: WorkerThread<'checkpoint' | 'close', CheckpointResult> | null = null
   #failedAt = Number.NEGATIVE_INFINITY
   #state: 'idle' | 'running' | 'done' = 'idle'
   #failure: StoreError | null = null
@@ -33,7 +30,7 @@ export class WalCheckpointer {
     if (this.#state !== 'idle' || performance.now() - this.#failedAt < RETRY_DELAY_MS) return
     this.#state = 'running'
     this.#worker ??= this.#startWorker()
-    this.#worker.postMessage('checkpoint')
+    this.#worker.post('checkpoint')
   }
 
   /** Returns whether a checkpoint has finished since the last call. */
@@ -45,38 +42,34 @@ export class WalCheckpointer {
 
   /** Ends the thread after the current checkpoint. */
   async close(): Promise<void> {
-    if (this.#worker === null || this.#worker.threadId === EXITED) return
-    // Keeps the process alive until the worker has exited.
-    this.#worker.ref()
-    this.#worker.postMessage('close')
     // If this checkpoint fails, SQLite checkpoints the WAL when the last connection of the store closes.
-    await once(this.#worker, 'exit').catch(() => {})
+    await this.#worker?.close('close')
   }
 
-  #startWorker(): Worker {
-    // Development runs the TypeScript sources; a build contains only JavaScript.
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const worker = new Worker(new URL(`./wal-checkpoint-thread.${extension}`, import.meta.url), {
+  #startWorker() {
+    const worker = startWorker<'checkpoint' | 'close', CheckpointResult>({
       name: 'wal-checkpointer',
+      program: [import.meta.url, './wal-checkpoint-thread'],
       workerData: this.#path,
     })
-    worker.unref()
-    worker.on('message', ({ failed, isDisk }: CheckpointResult) => {
-      if (failed === null) {
-        this.#state = 'done'
-        return
-      }
-      // Allows a retry even after a full disk, because the WAL is unchanged, and the next checkpoint copies the same
-      // frames.
-      this.#retryLater()
-      if (isDisk) {
-        this.#failure ??= new StoreError('STORE_FAILED', `checkpointing the WAL failed: ${failed}`)
-      }
-    })
-    // The worker could not start, for example because file descriptors or memory ran out.
-    worker.on('error', () => {
-      this.#worker = null
-      this.#retryLater()
+    worker.listen({
+      message: ({ failed, isDisk }) => {
+        if (failed === null) {
+          this.#state = 'done'
+          return
+        }
+        // Allows a retry even after a full disk, because the WAL is unchanged, and the next checkpoint copies the same
+        // frames.
+        this.#retryLater()
+        if (isDisk) {
+          const message = `checkpointing the WAL failed: ${failed}`
+          this.#failure ??= new StoreError('STORE_FAILED', message)
+        }
+      },
+      failed: () => {
+        this.#worker = null
+        this.#retryLater()
+      },
     })
     return worker
   }

@@ -1,4 +1,4 @@
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import type { StoreLocation } from '../location/location.ts'
 import { openStoreReader } from '../open.ts'
 import type { StoreReader } from '../port/store.ts'
@@ -9,7 +9,7 @@ import {
   type PlainBlock,
   undamagedPlainBlock,
 } from './chain-walk.ts'
-import type { FileTask, RangeResult, RangeTask } from './walk-threads.ts'
+import type { FileResult, FileTask, RangeResult, RangeTask } from './walk-threads.ts'
 
 // Thread that recomputes ranges of a chain for a verification, and compares the rows of plain blocks.
 
@@ -32,12 +32,15 @@ async function walkRange(store: StoreReader, { from, to }: RangeTask): Promise<R
   return { from, plain, finding }
 }
 
-async function serve(location: StoreLocation, port: MessagePort): Promise<void> {
+async function serve(
+  location: StoreLocation,
+  port: ThreadPort<RangeTask | FileTask, RangeResult | FileResult>,
+): Promise<void> {
   const store = await openStoreReader(location, { frozen: true })
-  port.on('message', (task: RangeTask | FileTask) => {
+  port.on('message', (task) => {
     const result = 'ofBlocks' in task ? damageOf(store, task.ofBlocks) : walkRange(store, task)
     void result.then((message) => port.postMessage(message))
   })
 }
 
-if (parentPort !== null) await serve(String(workerData), parentPort)
+await serveThread(serve)

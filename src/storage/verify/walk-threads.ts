@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads'
+import { startWorker, type WorkerThread } from '../../base/worker/worker.ts'
 import type { Block } from '../../chain/index.ts'
 import type { StoreLocation } from '../location/location.ts'
 import type { StoreReader } from '../port/store.ts'
@@ -51,12 +51,14 @@ export interface RangeWalkResult {
   readonly finding: Finding | null
 }
 
+type Walker = WorkerThread<RangeTask | FileTask, RangeResult | FileResult>
+
 /** A walk whose ranges are recomputed by threads, before the caller of `next` reaches them. */
 export class WalkThreads {
   readonly #store: StoreReader
   readonly #size: number
-  readonly #workers: readonly Worker[]
-  readonly #idle: Worker[] = []
+  readonly #workers: readonly Walker[]
+  readonly #idle: Walker[] = []
   /** Results that arrived before an earlier range was finished, by their first height. */
   readonly #results = new Map<number, RangeResult>()
   /** First height that is not assigned to a task yet. */
@@ -81,8 +83,7 @@ export class WalkThreads {
     const ranges = Math.ceil(size / BLOCKS_PER_RANGE)
     this.#workers = Array.from({ length: Math.min(count, ranges) }, () => this.#start(location))
     // The check of the file starts first, because it takes longest.
-    const check: FileTask = { ofBlocks: size }
-    this.#idle.pop()?.postMessage(check)
+    this.#idle.pop()?.post({ ofBlocks: size })
     this.#assign()
   }
 
@@ -138,28 +139,30 @@ export class WalkThreads {
     return beyond.length === 0 ? null : leavesBeyond(this.#size)
   }
 
-  #start(location: StoreLocation): Worker {
-    // Development runs the TypeScript sources; a build contains only JavaScript.
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const worker = new Worker(new URL(`./walk-thread.${extension}`, import.meta.url), {
+  #start(location: StoreLocation): Walker {
+    const worker: Walker = startWorker({
       name: 'chain-walker',
+      program: [import.meta.url, './walk-thread'],
       workerData: location,
       resourceLimits: {
         maxYoungGenerationSizeMb: YOUNG_GENERATION_MB,
         maxOldGenerationSizeMb: OLD_GENERATION_MB,
       },
+      keepsAlive: true,
     })
-    worker.on('message', (result: RangeResult | FileResult) => {
-      this.#idle.push(worker)
-      if ('plain' in result) this.#results.set(result.from, result)
-      else this.#fileResult = result
-      this.#takeResults()
-      this.#assign()
-      this.#wake()
-    })
-    worker.on('error', (error) => {
-      this.#failure ??= error
-      this.#wake()
+    worker.listen({
+      message: (result) => {
+        this.#idle.push(worker)
+        if ('plain' in result) this.#results.set(result.from, result)
+        else this.#fileResult = result
+        this.#takeResults()
+        this.#assign()
+        this.#wake()
+      },
+      failed: (error) => {
+        this.#failure ??= error
+        this.#wake()
+      },
     })
     this.#idle.push(worker)
     return worker
@@ -173,8 +176,7 @@ export class WalkThreads {
       if (worker === undefined) return
       const from = this.#assigned
       this.#assigned = Math.min(from + BLOCKS_PER_RANGE, this.#size)
-      const range: RangeTask = { from, to: this.#assigned }
-      worker.postMessage(range)
+      worker.post({ from, to: this.#assigned })
     }
   }
 
