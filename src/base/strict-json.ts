@@ -1,4 +1,5 @@
 import { CodedError } from './coded-error.ts'
+import { errorMessage } from './errors.ts'
 import { type Json, parseJson } from './json.ts'
 
 /**
@@ -102,7 +103,7 @@ function parse(text: string): Json {
   try {
     return parseJson(text)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new StrictJsonError('JSON_MALFORMED', `the body is not JSON: ${reason}`, { cause: error })
   }
 }

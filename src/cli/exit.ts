@@ -1,5 +1,5 @@
 import { CodedError } from '../base/coded-error.ts'
-import { isDiskFull } from '../base/disk-full.ts'
+import { errorCode, errorMessage, isDiskFull } from '../base/errors.ts'
 
 /** Exit codes of all commands. Scripts of users rely on these codes. */
 export const EXIT = {
@@ -82,6 +82,5 @@ export function findSystemExit(error: unknown, code: number = EXIT.finding): Exi
 
 /** Returns text for use in a longer message: the system code of `error`, such as EACCES, or else its message. */
 export function formatReason(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  return 'code' in error ? String(error.code) : error.message
+  return errorCode(error) || errorMessage(error)
 }

@@ -1,7 +1,9 @@
 // The conversion worker. Converts one job at a time, and exits when its parent process exits.
+
 import { once } from 'node:events'
 import { flushCompileCache } from 'node:module'
 import { Socket } from 'node:net'
+import { errorMessage } from '../base/errors.ts'
 import { type ConversionMessage, convert, type Job, PRODUCT_FD } from './convert.ts'
 import { ConverterError } from './errors.ts'
 
@@ -53,7 +55,7 @@ async function run(job: Job): Promise<void> {
     send({ kind: 'end', bytes: sent })
   } catch (error) {
     const code = error instanceof ConverterError ? error.code : null
-    send({ kind: 'failed', code, message: error instanceof Error ? error.message : String(error) })
+    send({ kind: 'failed', code, message: errorMessage(error) })
   } finally {
     clearTimeout(deadline)
     clearInterval(memoryCheck)

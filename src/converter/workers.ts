@@ -4,6 +4,7 @@ import { setPriority } from 'node:os'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { compileCacheEnvironment } from '../base/compile-cache.ts'
+import { errorMessage } from '../base/errors.ts'
 import { Semaphore } from '../base/semaphore.ts'
 import { type ConversionMessage, type ConversionPlan, type Job, PRODUCT_FD } from './convert.ts'
 import { ConverterError, isConverterErrorCode } from './errors.ts'
@@ -190,7 +191,7 @@ function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
       throw new Error('too few processes or file descriptors')
     }
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     const message = `no conversion process can be started: ${reason}; try again later`
     throw new ConverterError('WORKER_ENDED', message, { cause: error })
   }

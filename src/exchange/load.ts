@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { CodedError } from '../base/coded-error.ts'
+import { errorMessage } from '../base/errors.ts'
 import { Batch } from './batch.ts'
 import {
   changesFor,
@@ -412,7 +413,7 @@ class Loader {
     try {
       await write()
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorMessage(error)
       throw new Stop(`the progress of the load cannot be written: ${reason}`, { cause: error })
     }
   }

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
+import { errorCode, errorMessage } from '../base/errors.ts'
 import type { JsonObject } from '../base/json.ts'
 import { InputError } from './errors.ts'
 import { refuseForeign, requireLines } from './foreign.ts'
@@ -117,9 +118,11 @@ async function* uncompressed(input: AsyncIterable<Uint8Array>): AsyncGenerator<U
   try {
     for await (const chunk of gunzip) yield chunk
   } catch (error) {
-    const isZlib = error instanceof Error && 'code' in error && String(error.code).startsWith('Z_')
+    const isZlib = errorCode(error).startsWith('Z_')
     if (!isZlib) throw error
-    throw new InputError(`the gzip compression is damaged: ${error.message}`, { cause: error })
+    throw new InputError(`the gzip compression is damaged: ${errorMessage(error)}`, {
+      cause: error,
+    })
   }
 }
 

@@ -1,4 +1,5 @@
 import { RE2JS, RE2JSException } from 're2js'
+import { errorMessage } from '../base/errors.ts'
 
 /** Thrown for an unusable pattern; the message is shown to the client. */
 export class PatternError extends Error {
@@ -61,7 +62,7 @@ export function regexpPattern(text: string): Pattern {
     // Parses with JavaScript first, because its error messages are better than those of RE2.
     new RegExp(inner, 'u')
   } catch (error) {
-    throw new PatternError(error instanceof Error ? error.message : String(error))
+    throw new PatternError(errorMessage(error))
   }
   return compile(translate(inner), flags.includes('i'))
 }

@@ -5,6 +5,7 @@ import { BlockList, isIP, type LookupFunction } from 'node:net'
 import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CodedError } from '../base/coded-error.ts'
+import { errorCode } from '../base/errors.ts'
 
 /** Reasons why an outbound request fails. */
 export type OutboundErrorCode =
@@ -268,7 +269,7 @@ function tooLarge(url: URL): OutboundError {
 
 function toOutboundError(url: URL, error: unknown): OutboundError {
   if (error instanceof OutboundError) return error
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN'
+  const code = errorCode(error) || 'UNKNOWN'
   if (code.startsWith('Z_')) {
     return new OutboundError('ENCODING_REFUSED', `${url.hostname} sent broken gzip (${code})`, {
       cause: error,

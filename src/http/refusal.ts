@@ -1,6 +1,6 @@
 import type { FastifyError } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
-import { isDiskFull } from '../base/disk-full.ts'
+import { isDiskFull } from '../base/errors.ts'
 import { Type } from '../base/shape.ts'
 import type { HttpComponent, Refusal, RefusalReply } from './component.ts'
 

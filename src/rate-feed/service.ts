@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { type Clock, type Schedule, systemSchedule } from '../base/clock.ts'
+import { errorCode } from '../base/errors.ts'
 import { CurrentRates, type ServedRates } from './current-rates.ts'
 import { type FeedLog, HourlyWarning, RateFeedError, RateSourceError } from './errors.ts'
 import { formatInstant, requirePast, SourcePoller } from './poller.ts'
@@ -188,7 +189,7 @@ export class RateFeed {
       if (!(error instanceof RateSourceError)) throw error
       const { cause, code, message } = error
       // No warning for a missing file, because there is no file until the first rates are stored.
-      const isAbsent = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+      const isAbsent = errorCode(cause) === 'ENOENT'
       const text = `the stored rates cannot be used: ${message}`
       if (!isAbsent) this.#warning.warn('lastgood', { code }, text)
       return false

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { errorCode } from '../base/errors.ts'
 import { createFolder, writeFileInParts } from '../base/files/durable-files.ts'
 import { OutboundError, type OutboundReply } from '../http/outbound.ts'
 import { RateSourceError, SourceListError } from './errors.ts'
@@ -163,7 +164,7 @@ const FILE_BYTES_MAX = 1_048_576
 export async function readVectorFile(path: string): Promise<Quote> {
   const text = await readBounded(path).catch((error: unknown) => {
     if (error instanceof RateSourceError) throw error
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN'
+    const code = errorCode(error) || 'UNKNOWN'
     const message = `the file cannot be read (${code})`
     throw new RateSourceError('FILE_UNREADABLE', message, { cause: error })
   })

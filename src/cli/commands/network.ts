@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { Command, InvalidArgumentError } from 'commander'
+import { errorMessage } from '../../base/errors.ts'
 import { readRestoredHeight } from '../../ledger/core.ts'
 import {
   checkNetwork,
@@ -168,7 +169,7 @@ function pack(path: string, { out, json }: NodeFlags & { out?: string }): void {
   try {
     writeFileSync(file, archive)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new Exit(EXIT.usage, `${file} cannot be written: ${reason}`, { cause: error })
   }
   const result = { status: true, file, name, version, bytes, sha256 }

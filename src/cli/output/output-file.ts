@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
+import { errorCode } from '../../base/errors.ts'
 import { partialPath, syncFolder, writeFileInParts } from '../../base/files/durable-files.ts'
 import { EXIT, Exit } from '../exit.ts'
 
@@ -54,7 +55,7 @@ async function toStdout<End>(
       pipeline([source, ...compressors(isCompressed), process.stdout], { end: false }),
     )
   } catch (error) {
-    const isClosed = error instanceof Error && 'code' in error && error.code === 'EPIPE'
+    const isClosed = errorCode(error) === 'EPIPE'
     if (!isClosed) throw error
     throw new Exit(EXIT.finding, 'the reader of the output closed it before the end', {
       cause: error,

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../base/errors.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { InputError } from '../errors.ts'
 import { type IonValue, ionValues } from './ion.ts'
@@ -23,7 +24,7 @@ export async function* qldbRecords(chunks: AsyncIterable<Uint8Array>): RecordPag
     try {
       next = values.next()
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorMessage(error)
       throw new InputError(`the input is not Ion: ${reason}`, { cause: error })
     }
     if (next.done === true) return

@@ -1,5 +1,6 @@
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
+import { errorCode } from '../../base/errors.ts'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { ChainVerifier, PROVEN_BLOCK_BYTES_MAX, rawBlock } from '../../chain/index.ts'
 import { ErasureCheck } from '../../storage/index.ts'
@@ -137,7 +138,7 @@ async function* decompressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<
 }
 
 function isZlibError(error: unknown): error is Error {
-  return error instanceof Error && 'code' in error && /^Z_/.test(String(error.code))
+  return /^Z_/.test(errorCode(error))
 }
 
 function requireHeader(line: string): ExportHeader {

@@ -1,6 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { errorCode, errorMessage } from '../../base/errors.ts'
 import { rawPublicKey, toServerId } from '../../chain/index.ts'
 import { writeDurably } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
@@ -50,9 +51,9 @@ export function findNodeKey(folder: string): NodeKey | null {
   try {
     pem = readFileSync(path)
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    if (errorCode(error) === 'ENOENT') return null
     // The key exists but cannot be read, so it must not be replaced.
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new LedgerError('FOLDER_KEY_MISSING', `${path} cannot be read: ${reason}`, {
       cause: error,
     })

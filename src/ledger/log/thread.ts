@@ -1,4 +1,5 @@
 import { CodedError } from '../../base/coded-error.ts'
+import { errorMessage } from '../../base/errors.ts'
 import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import type { Head } from '../../chain/index.ts'
 import {
@@ -146,7 +147,7 @@ export async function serveSigner(
     try {
       port.postMessage({ kind: 'signed', signed: await (await signer()).advance() })
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
+      const message = errorMessage(error)
       // Only this error is permanent. Other errors, such as a full disk, can be temporary.
       const contradicted = error instanceof CodedError && error.code === 'LOG_CONTRADICTED'
       port.postMessage({ kind: 'failed', message, contradicted })

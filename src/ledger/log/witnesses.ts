@@ -1,4 +1,5 @@
 import { toBase64 } from '../../base/base64.ts'
+import { errorMessage } from '../../base/errors.ts'
 import { joinUrl, serverUrl, UrlError } from '../../base/url.ts'
 import {
   type Cosignature,
@@ -257,7 +258,7 @@ class WitnessClient {
         isFinal: false,
       }
     } catch (error) {
-      return { error: error instanceof Error ? error.message : String(error), isFinal: false }
+      return { error: errorMessage(error), isFinal: false }
     }
   }
 

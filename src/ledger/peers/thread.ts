@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { join } from 'node:path'
 import { CodedError } from '../../base/coded-error.ts'
+import { errorMessage } from '../../base/errors.ts'
 import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import { OutboundError } from '../../http/outbound.ts'
 import {
@@ -489,7 +490,7 @@ class SingleFlight {
 
 function errorSummary(error: unknown): ErrorSummary {
   const code = error instanceof CodedError ? String(error.code) : 'MIRROR_FAILED'
-  const message = error instanceof Error ? error.message : String(error)
+  const message = errorMessage(error)
   return { code, message: message.slice(0, MESSAGE_LENGTH_MAX) }
 }
 

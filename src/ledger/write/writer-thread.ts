@@ -1,4 +1,5 @@
 import { CodedError } from '../../base/coded-error.ts'
+import { errorMessage } from '../../base/errors.ts'
 import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import { HASH_BYTES, type Head, sealBlock, unpackPosition } from '../../chain/index.ts'
 import { DamageError, type Store, StoreError, type StoreOptions } from '../../storage/index.ts'
@@ -128,7 +129,7 @@ class WriterThread {
           } catch (error) {
             const unit = unitThatMetDamage(error, plan)
             if (unit === null) throw error
-            const reason = `nothing was written: ${messageOf(error)}`
+            const reason = `nothing was written: ${errorMessage(error)}`
             refused.set(unit, { code: 'STORE_DAMAGED', message: reason })
             return null
           }
@@ -214,7 +215,7 @@ class WriterThread {
     }
     const refused = code ?? permanentCodeOf(error)
     const unknown = code === 'OUTCOME_UNKNOWN' || (stopped && isAttempted)
-    return { refused, reason: messageOf(error), stopped, unknown }
+    return { refused, reason: errorMessage(error), stopped, unknown }
   }
 
   /** Closes the store. Later batches are rejected. */
@@ -260,7 +261,7 @@ class WriterThread {
         this.scheduleMaintenance()
         return
       }
-      this.#send({ maintenanceFailed: messageOf(error), code: permanentCodeOf(error) })
+      this.#send({ maintenanceFailed: errorMessage(error), code: permanentCodeOf(error) })
       await this.#stop()
     }
   }
@@ -331,10 +332,6 @@ function unitThatMetDamage(error: unknown, { outcomes }: Plan): number | null {
   return unit === -1 ? null : unit
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
-}
-
 /** Opens the store, and handles the messages of the main thread until the request to close. */
 export async function serveWriter(
   start: StoreOptions,
@@ -356,7 +353,7 @@ export async function serveWriter(
     writer.scheduleMaintenance()
   } catch (error) {
     const code = error instanceof CodedError ? String(error.code) : 'STORE_FAILED'
-    port.postMessage({ code, failed: messageOf(error) })
+    port.postMessage({ code, failed: errorMessage(error) })
   }
 }
 

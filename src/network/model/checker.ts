@@ -1,3 +1,4 @@
+import { errorMessage } from '../../base/errors.ts'
 import {
   type DeclarationKind,
   type DeclarationNode,
@@ -165,7 +166,7 @@ function checkedRegex(
     // Removes the flags `g` and `y`, because with these flags a test would start at the end of the previous match.
     return new RegExp(source, flags.replace(/[gy]/g, ''))
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     return report(at, `the regular expression of ${name} is invalid: ${reason}`)
   }
 }

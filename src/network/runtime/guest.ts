@@ -8,6 +8,7 @@ import {
   type QuickJSRuntime,
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core'
+import { errorMessage } from '../../base/errors.ts'
 import type { EngineModule } from './engine.ts'
 import type { GuestClock } from './guest-clock.ts'
 
@@ -157,7 +158,7 @@ export class Guest {
     } catch (error) {
       // The engine or V8 failed (for example, V8's stack overflowed), so the state of the engine is unknown.
       this.#isLost = true
-      const message = textOf(error)
+      const message = errorMessage(error)
       if (/call stack/i.test(message)) return { failed: 'MEMORY', message: 'stack overflow' }
       return { failed: 'LOST', message }
     } finally {
@@ -198,7 +199,7 @@ export class Guest {
       const answer = await this.#host.answer(text)
       this.#context.newString(answer).consume((value) => promise.resolve(value))
     } catch (error) {
-      this.#context.newError(textOf(error)).consume((value) => promise.reject(value))
+      this.#context.newError(errorMessage(error)).consume((value) => promise.reject(value))
     }
   }
 
@@ -221,7 +222,7 @@ export class Guest {
         return context.undefined
       } catch (error) {
         // The guest receives only the message of the error, as for a call of `host`.
-        throw new Error(textOf(error))
+        throw new Error(errorMessage(error))
       }
     })
     const entry = context.callFunction(this.#evaluated(program), context.undefined, host, log)
@@ -331,8 +332,4 @@ function wholeMessageOf(thrown: unknown): string {
   return 'message' in thrown && typeof thrown.message === 'string'
     ? `${name}: ${thrown.message}`
     : name
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

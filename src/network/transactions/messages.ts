@@ -1,3 +1,4 @@
+import { errorCode } from '../../base/errors.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { LedgerError, type LedgerErrorCode, StoreError } from '../../ledger/core.ts'
 import type { Change, UnitOfWork } from '../../ledger/index.ts'
@@ -160,7 +161,7 @@ export interface Failure {
 
 export function failureOf(error: unknown): Failure {
   const { name, message } = error instanceof Error ? error : new Error(String(error))
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const code = errorCode(error)
   const problems = error instanceof NetworkError ? error.problems : []
   return { name, code, message, problems }
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { createReadStream, type Dirent, linkSync } from 'node:fs'
 import { mkdir, readdir, unlink } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
+import { errorCode } from '../../base/errors.ts'
 import { fileExists, syncPath, writeFileInParts } from '../../base/files/durable-files.ts'
 import { diskError, StoreError } from '../port/errors.ts'
 
@@ -111,7 +112,7 @@ async function copyBlob(from: string, target: string, sha256: string): Promise<b
   try {
     if ((await copyDurably(from, target)) === sha256) return true
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false
+    if (errorCode(error) === 'ENOENT') return false
     throw error
   }
   await unlink(target)

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isDiskFull } from '../../base/disk-full.ts'
+import { errorCode, errorMessage, isDiskFull } from '../../base/errors.ts'
 import { inheritOwner, syncFolder } from '../../base/files/durable-files.ts'
 import { diskFull, StoreError } from '../port/errors.ts'
 import type { BlobInventory, OpenBlob } from './blob-store.ts'
@@ -43,7 +43,7 @@ export class BlobFiles implements BlobInventory {
   /** Removes the folder of incoming blobs, unless it contains parts. */
   async removeIncomingFolder(): Promise<void> {
     await rmdir(join(this.#root, INCOMING)).catch((error) => {
-      if (codeOf(error) !== 'ENOTEMPTY') unlessMissing(error)
+      if (errorCode(error) !== 'ENOTEMPTY') unlessMissing(error)
     })
   }
 
@@ -189,7 +189,7 @@ export async function withDiskErrors<Result>(work: () => Promise<Result>): Promi
   } catch (error) {
     if (error instanceof StoreError) throw error
     if (isDiskFull(error)) throw diskFull(error)
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new StoreError('STORE_FAILED', `the disk failed: ${reason}`, { cause: error })
   }
 }
@@ -208,17 +208,13 @@ async function* entriesOf(path: string) {
   try {
     yield* await opendir(path)
   } catch (error) {
-    if (codeOf(error) === 'ENOTDIR') return
+    if (errorCode(error) === 'ENOTDIR') return
     unlessMissing(error)
   }
 }
 
 function unlessMissing(error: unknown): void {
-  if (codeOf(error) !== 'ENOENT') throw error
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (errorCode(error) !== 'ENOENT') throw error
 }
 
 export class OpenFile implements OpenBlob {

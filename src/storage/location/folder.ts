@@ -10,10 +10,10 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isDiskFull } from '../../base/disk-full.ts'
+import { errorCode, errorMessage, isDiskFull } from '../../base/errors.ts'
 import { createFolder, replaceFile } from '../../base/files/durable-files.ts'
 import { tryLock } from '../../base/files/lock.ts'
-import { diskError, StoreError } from '../port/errors.ts'
+import { diskError, StoreError, sqliteCode } from '../port/errors.ts'
 
 /** A data folder locked by this process. */
 export interface Folder {
@@ -39,7 +39,7 @@ export function requireFolder(path: string): void {
   try {
     createFolder(path)
   } catch (error) {
-    const message = `cannot create the folder ${path}: ${reasonOf(error)}`
+    const message = `cannot create the folder ${path}: ${errorMessage(error)}`
     throw new StoreError('FOLDER_UNUSABLE', message, { cause: error })
   }
 }
@@ -58,9 +58,9 @@ export function requireStoreFile(path: string): void {
   try {
     accessSync(path, constants.R_OK)
   } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && MISSING.has(String(error.code))
+    const isMissing = MISSING.has(errorCode(error))
     if (isMissing) throw new StoreError('STORE_NOT_FOUND', `there is no store at ${path}`)
-    throw new StoreError('FOLDER_UNUSABLE', `${path} cannot be read: ${reasonOf(error)}`, {
+    throw new StoreError('FOLDER_UNUSABLE', `${path} cannot be read: ${errorMessage(error)}`, {
       cause: error,
     })
   }
@@ -75,12 +75,7 @@ export function isLow(folder: string): boolean {
 /** Returns whether `error` means that the disk of `folder` is full, which SQLite may report as another error. */
 export function isFolderFull(error: unknown, folder: string): boolean {
   if (isDiskFull(error)) return true
-  const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0
-  return CREATION_FAILURES.has(code) && isLow(folder)
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+  return CREATION_FAILURES.has(sqliteCode(error)) && isLow(folder)
 }
 
 export function storePathIn(folder: string): string {
@@ -137,8 +132,8 @@ function lock(path: string): () => void {
     if (release !== null) return release
   } catch (error) {
     // Messages of SQLite do not contain the path.
-    const subject = error instanceof Error && 'errcode' in error ? lockPath : `the folder ${path}`
-    const reason = isFolderFull(error, path) ? 'the disk is full' : reasonOf(error)
+    const subject = sqliteCode(error) !== 0 ? lockPath : `the folder ${path}`
+    const reason = isFolderFull(error, path) ? 'the disk is full' : errorMessage(error)
     throw new StoreError('FOLDER_UNUSABLE', `${subject} cannot be used: ${reason}`, {
       cause: error,
     })

@@ -1,5 +1,5 @@
 import { CodedError } from '../../base/coded-error.ts'
-import { isDiskFull } from '../../base/disk-full.ts'
+import { errorMessage, isDiskFull } from '../../base/errors.ts'
 import { parseJson } from '../../base/json.ts'
 import type { Effect } from './effect.ts'
 
@@ -80,22 +80,22 @@ const READ_FAILURES = new Set([266, 522, 8202, 8458])
 
 /** Returns whether the engine reports an unreadable or malformed file. */
 export function isDamage(error: unknown): error is Error {
-  return isMalformed(error) || (codeOf(error) & 0xff) === SQLITE_IOERR
+  return isMalformed(error) || (sqliteCode(error) & 0xff) === SQLITE_IOERR
 }
 
 /** Returns whether a change failed because a part of the store is unreadable. A failed write is not damage. */
 export function isReadDamage(error: unknown): error is Error {
   if (error instanceof StoreError) return error.code === 'STORE_DAMAGED'
-  return error instanceof SyntaxError || isMalformed(error) || READ_FAILURES.has(codeOf(error))
+  return error instanceof SyntaxError || isMalformed(error) || READ_FAILURES.has(sqliteCode(error))
 }
 
 function isMalformed(error: unknown): error is Error {
-  const code = codeOf(error) & 0xff
+  const code = sqliteCode(error) & 0xff
   return code === SQLITE_CORRUPT || code === SQLITE_NOTADB
 }
 
-/** Returns the engine's extended result code, or 0 for other errors. */
-function codeOf(error: unknown): number {
+/** Returns the extended result code of SQLite, or 0 for other errors. */
+export function sqliteCode(error: unknown): number {
   return error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0
 }
 
@@ -114,8 +114,8 @@ export function readError(error: unknown): unknown {
   if (error instanceof SyntaxError || isDamage(error)) {
     return new StoreError('STORE_DAMAGED', damageText(error), { cause: error })
   }
-  if (codeOf(error) === 0) return error
-  const reason = error instanceof Error ? error.message : String(error)
+  if (sqliteCode(error) === 0) return error
+  const reason = errorMessage(error)
   return new StoreError('STORE_FAILED', `the store cannot be read now: ${reason}`, { cause: error })
 }
 

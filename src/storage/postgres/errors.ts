@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { errorMessage } from '../../base/errors.ts'
 import { damageText, StoreError, type StoreErrorCode } from '../port/errors.ts'
 
 /** Thrown if a connection ended, could not be made, or did not answer in time. */
@@ -82,7 +83,7 @@ export function isMissingTable(error: unknown): boolean {
 export function messageOf(error: unknown): string {
   // Node combines the failures of a host's addresses, and leaves the message empty.
   if (error instanceof AggregateError && error.errors.length > 0) return messageOf(error.errors[0])
-  return error instanceof Error ? error.message : String(error)
+  return errorMessage(error)
 }
 
 /** Converts an error of the driver or the server; returns all other errors unchanged. */

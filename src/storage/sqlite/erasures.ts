@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { isDiskFull } from '../../base/disk-full.ts'
+import { isDiskFull } from '../../base/errors.ts'
 import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
 import type { Effect } from '../port/effect.ts'
 import { erasedEntryText, erasedItemText } from '../port/erasure.ts'

@@ -3,6 +3,7 @@ import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
+import { errorMessage } from '../../base/errors.ts'
 import { requireStoreFile } from '../location/folder.ts'
 import { StoreError } from '../port/errors.ts'
 import type { DiskUsage } from '../port/store.ts'
@@ -117,7 +118,7 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
   } catch (error) {
     database?.close()
     if (error instanceof StoreError) throw error
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new StoreError('STORE_DAMAGED', `${path} cannot be read: ${reason}`, { cause: error })
   }
 }

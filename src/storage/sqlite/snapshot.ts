@@ -1,7 +1,7 @@
 import { closeSync, openSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
-import { isDiskFull } from '../../base/disk-full.ts'
+import { errorMessage, isDiskFull } from '../../base/errors.ts'
 import { inheritOwner } from '../../base/files/durable-files.ts'
 import { diskFull, isDamage, StoreError } from '../port/errors.ts'
 import { headOfRow, integerOf } from '../sql/rows.ts'
@@ -94,7 +94,7 @@ function finishCopy(path: string): void {
 }
 
 function copyError(error: unknown, path: string): StoreError {
-  const reason = error instanceof Error ? error.message : String(error)
+  const reason = errorMessage(error)
   if (isDiskFull(error)) return diskFull(error, 'the disk is full: the copy is incomplete')
   const kind = isDamage(error) ? 'STORE_DAMAGED' : 'STORE_FAILED'
   return new StoreError(kind, `${path} cannot be copied: ${reason}`, { cause: error })

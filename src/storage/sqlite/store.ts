@@ -1,7 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { isDiskFull } from '../../base/disk-full.ts'
+import { errorMessage, isDiskFull } from '../../base/errors.ts'
 import { inheritOwner } from '../../base/files/durable-files.ts'
 import { type Block, type Head, toHead } from '../../chain/index.ts'
 import { isFolderFull } from '../location/folder.ts'
@@ -13,6 +13,7 @@ import {
   inapplicable,
   isReadDamage,
   StoreError,
+  sqliteCode,
 } from '../port/errors.ts'
 import type { IndexOutcome, NewIdempotencyRecord, Store } from '../port/store.ts'
 import { headOfRow, integerOf } from '../sql/rows.ts'
@@ -144,8 +145,7 @@ class SqliteStore extends SqliteReader implements Store {
       await appends()
       this.connection.exec('COMMIT')
     } catch (error) {
-      const refused =
-        error instanceof Error && 'errcode' in error ? this.#refusal(error, null, true) : error
+      const refused = sqliteCode(error) === 0 ? error : this.#refusal(error, null, true)
       this.#rollback()
       throw refused
     } finally {
@@ -383,8 +383,8 @@ function storeError(error: unknown, applying: Effect | null, isCommitting = fals
     return new DamageError(applying?.position ?? null, damageText(error), { cause: error })
   }
   if (error instanceof StoreError) return error
-  const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
-  const reason = error instanceof Error ? error.message : String(error)
+  const code = sqliteCode(error) & 0xff
+  const reason = errorMessage(error)
   if (code === SQLITE_CONSTRAINT) {
     if (applying !== null) return inapplicable(applying, error)
     const message = `an effect does not apply: ${reason}`
@@ -441,7 +441,7 @@ export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions)
     }
     closeWithoutCheckpoint(database, path)
     if (isFolderFull(error, dirname(path))) throw diskFull(error)
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new StoreError('STORE_DAMAGED', `${path} cannot be opened: ${reason}`, {
       cause: error,
     })

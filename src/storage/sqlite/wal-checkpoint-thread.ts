@@ -1,5 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
+import { errorMessage } from '../../base/errors.ts'
 import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
+import { sqliteCode } from '../port/errors.ts'
 
 // Thread that checkpoints the WAL on a separate connection. PASSIVE never blocks the writer or a reader. A
 // crash loses nothing: SQLite reuses the WAL only after all of it is checkpointed.
@@ -27,9 +29,8 @@ async function serve(path: string, port: ThreadPort<'checkpoint' | 'close', Chec
     try {
       database.exec('PRAGMA wal_checkpoint(PASSIVE)')
     } catch (error) {
-      const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
-      const failed = error instanceof Error ? error.message : String(error)
-      result = { failed, isDisk: code === SQLITE_IOERR }
+      const isDisk = (sqliteCode(error) & 0xff) === SQLITE_IOERR
+      result = { failed: errorMessage(error), isDisk }
     }
     port.postMessage(result)
   })

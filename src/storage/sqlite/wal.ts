@@ -1,5 +1,6 @@
 import { closeSync, fsyncSync, openSync, readSync, statfsSync, statSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { errorCode } from '../../base/errors.ts'
 import type { Block } from '../../chain/index.ts'
 import { FREE_BYTES_MIN, isLow } from '../location/folder.ts'
 import { diskFull, StoreError } from '../port/errors.ts'
@@ -21,7 +22,7 @@ export function rewriteWal(path: string): void {
   try {
     file = openSync(path, 'r+')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return
+    if (errorCode(error) === 'ENOENT') return
     throw error
   }
   try {

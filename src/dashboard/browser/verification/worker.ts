@@ -1,3 +1,4 @@
+import { errorMessage } from '../../../base/errors.ts'
 import { isJsonObject, type Json } from '../../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
 import { Session } from '../node/session.ts'
@@ -21,7 +22,7 @@ class RefusedError extends Error {
 
 addEventListener('message', ({ data }: MessageEvent<VerifyRequest>) => {
   verify(data).then(report, (error: unknown) => {
-    report({ kind: 'failed', message: error instanceof Error ? error.message : String(error) })
+    report({ kind: 'failed', message: errorMessage(error) })
   })
 })
 
