@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type Clock, type Schedule, systemClock, systemSchedule } from '../base/clock.ts'
-import { type StartThread, startSystemThread } from '../base/worker/worker.ts'
+import { systemThreads, type Threads } from '../base/worker/worker.ts'
 import type { Outbound } from '../http/outbound.ts'
 import { openStore, type Store, type StoreOptions } from '../storage/index.ts'
 
@@ -8,7 +8,7 @@ import { openStore, type Store, type StoreOptions } from '../storage/index.ts'
  * All parts of the runtime that a node uses, except the files of its folder. The simulation (test/simulation) replaces
  * every member.
  */
-export interface Platform {
+export interface Platform extends Threads {
   readonly clock: Clock
   readonly schedule: Schedule
   /** Client for HTTP requests to other nodes. */
@@ -17,7 +17,6 @@ export interface Platform {
   random(bytes: number): Buffer
   /** Opens a store for writing. Errors: StoreError. */
   openStore(options: StoreOptions): Promise<Store>
-  readonly startThread: StartThread
 }
 
 /** Loads the HTTP client on first use, because most threads of a node never need it. */
@@ -36,5 +35,5 @@ export const systemPlatform: Platform = {
   outbound,
   random: randomBytes,
   openStore,
-  startThread: startSystemThread,
+  ...systemThreads,
 }

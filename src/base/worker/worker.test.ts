@@ -62,8 +62,10 @@ it('keeps the events of a thread until somebody listens, even its end', async ()
 it('reports a thread that cannot start as failed and ended', async () => {
   const worker = startWorker<string, string>(
     { name: 'test', program: [import.meta.url, './none'] },
-    () => {
-      throw new Error('no memory')
+    {
+      startThread: () => {
+        throw new Error('no memory')
+      },
     },
   )
   const { events, log } = logged()

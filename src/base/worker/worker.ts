@@ -34,10 +34,14 @@ export interface WorkerStart extends Pick<WorkerOptions, 'workerData' | 'resourc
   readonly keepsAlive?: boolean
 }
 
-/** Starts the program of a thread. The simulation replaces it. */
-export type StartThread = (program: URL, options: WorkerOptions) => Thread
+/** Starts programs as threads. The simulation replaces it. */
+export interface Threads {
+  startThread(program: URL, options: WorkerOptions): Thread
+}
 
-export const startSystemThread: StartThread = (program, options) => new Worker(program, options)
+export const systemThreads: Threads = {
+  startThread: (program, options) => new Worker(program, options),
+}
 
 /** A thread, as the thread that started it sees it: it takes `Request` messages and sends `Reply` messages. */
 export class WorkerThread<Request, Reply> {
@@ -107,12 +111,12 @@ export class WorkerThread<Request, Reply> {
 /** Starts a thread. If it cannot start, its event `failed` has the error. */
 export function startWorker<Request, Reply>(
   { program: [from, path], keepsAlive = false, ...options }: WorkerStart,
-  startThread: StartThread = startSystemThread,
+  threads: Threads = systemThreads,
 ): WorkerThread<Request, Reply> {
   // Development runs the TypeScript sources; a build contains only JavaScript.
   const program = new URL(`${path}.${from.endsWith('.ts') ? 'ts' : 'js'}`, from)
   return new WorkerThread(() => {
-    const thread = startThread(program, options)
+    const thread = threads.startThread(program, options)
     if (!keepsAlive) thread.unref()
     return thread
   })

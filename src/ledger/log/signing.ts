@@ -123,7 +123,7 @@ export class LogSigning {
       workerData: this.#start,
       resourceLimits: { maxOldGenerationSizeMb: OLD_MB, maxYoungGenerationSizeMb: YOUNG_MB },
     } as const
-    const worker = startWorker<ToSigner, FromSigner>(start, this.#platform.startThread)
+    const worker = startWorker<ToSigner, FromSigner>(start, this.#platform)
     worker.listen({
       message: (message) => this.#receive(message),
       // The thread may have run out of memory or files. This can be temporary, so the next request starts a new thread.

@@ -179,7 +179,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
       : new ScheduledVerification(
           { location, folder: durable ? path : null },
           options.verification,
-          { clock, schedule, startThread: platform.startThread },
+          { clock, schedule, threads: platform },
         )
   const service: LedgerService = {
     serverId,

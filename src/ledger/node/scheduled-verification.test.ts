@@ -147,7 +147,7 @@ function scheduled(everyMs: number) {
   const verification = new ScheduledVerification(
     { location: '/nowhere', folder: null },
     { everyMs, report: ({ result }) => reported.push(result) },
-    { clock: new HandClock(), schedule, startThread },
+    { clock: new HandClock(), schedule, threads: { startThread } },
   )
   return { threads, end, schedule, reported, verification }
 }

@@ -1,5 +1,5 @@
 import type { Clock, Schedule } from '../../base/clock.ts'
-import { type StartThread, startWorker, type WorkerThread } from '../../base/worker/worker.ts'
+import { startWorker, type Threads, type WorkerThread } from '../../base/worker/worker.ts'
 import type { VerificationResult, VerificationStart } from './verification-thread.ts'
 
 /**
@@ -35,7 +35,7 @@ export class ScheduledVerification {
   readonly #options: VerificationOptions
   readonly #clock: Clock
   readonly #schedule: Schedule
-  readonly #startThread: StartThread
+  readonly #threads: Threads
   #state: VerificationState = { result: 'pending' }
   #lastPassed: number | null = null
   #cancel: () => void
@@ -48,14 +48,14 @@ export class ScheduledVerification {
     context: {
       readonly clock: Clock
       readonly schedule: Schedule
-      readonly startThread: StartThread
+      readonly threads: Threads
     },
   ) {
     this.#start = start
     this.#options = options
     this.#clock = context.clock
     this.#schedule = context.schedule
-    this.#startThread = context.startThread
+    this.#threads = context.threads
     const first = Math.min(options.everyMs, FIRST_VERIFICATION_MS)
     this.#cancel = this.#schedule.after(first, () => this.#run())
   }
@@ -90,7 +90,7 @@ export class ScheduledVerification {
     } as const
     const unfinished = (reason: string) => ({ result: 'unfinished', reason }) as const
     let result: VerificationResult = unfinished('the thread ended without a result')
-    this.#thread = startWorker<never, VerificationResult>(start, this.#startThread)
+    this.#thread = startWorker<never, VerificationResult>(start, this.#threads)
     this.#thread.listen({
       message: (received) => {
         result = received

@@ -207,7 +207,7 @@ export class Mirrors {
       workerData: this.#start,
       resourceLimits: { maxOldGenerationSizeMb: OLD_MB, maxYoungGenerationSizeMb: YOUNG_MB },
     } as const
-    const worker = startWorker<ToMirrors, FromMirrors>(start, this.#platform.startThread)
+    const worker = startWorker<ToMirrors, FromMirrors>(start, this.#platform)
     worker.listen({
       message: (message) => this.#receive(message),
       failed: (error) => this.#workerFailed(error),

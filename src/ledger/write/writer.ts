@@ -132,7 +132,7 @@ export class LedgerWriter {
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
       keepsAlive: true,
     } as const
-    const worker = startWorker<ToWriter, FromWriter>(thread, platform.startThread)
+    const worker = startWorker<ToWriter, FromWriter>(thread, platform)
     return new Promise((resolve, reject) => {
       worker.listen({
         message: (message) => {
