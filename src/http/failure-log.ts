@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
+import { errorCode } from '../base/errors.ts'
 import type { HttpComponent, Refusal } from './component.ts'
 import { toRefusal } from './refusal.ts'
 
@@ -25,7 +26,7 @@ export class FailureLog {
   /** Returns the refusal for `error`. If its status is 500 or above, logs the failure. */
   report(request: FastifyRequest, error: unknown): Refusal {
     const refusal = toRefusal(this.#component, error)
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    const code = errorCode(error)
     const isDisconnected = request.raw.socket.destroyed && DISCONNECTED.has(code)
     if (refusal.status < 500 || isDisconnected) return refusal
     const failure = error instanceof Error ? error : new Error(String(error))
