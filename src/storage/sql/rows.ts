@@ -13,6 +13,7 @@ import type {
   ItemRow,
   StoredAttachment,
   StoredDatabase,
+  StoredIndex,
   StoredItem,
 } from '../port/store.ts'
 import { READY } from '../search/declared-indexes.ts'
