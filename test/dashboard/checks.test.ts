@@ -1,8 +1,5 @@
 import { expect, it } from 'vitest'
-import {
-  checkStates,
-  type FaultCode,
-} from '../../src/dashboard/browser/verification/verify-chain.ts'
+import { checkStates, type FaultCode } from '../../src/dashboard/browser/verification/checks.ts'
 
 /**
  * Returns the first letter of the state of each check (o: open, h: holds, f: fails, n: nothing to compare), in this

@@ -8,20 +8,20 @@ import {
   blockLeaf,
   checkpointText,
   type Head,
+  headOf,
   logOrigin,
   provenBlockJson,
   rawPublicKey,
   sealBlock,
+  serverIdOf,
   signedNote,
-  toHead,
-  toServerId,
   verifierKeyText,
 } from '../../src/chain/index.ts'
-import { ChainVerifier, EMPTY_FRONTIER, frontierRoot, grown } from '../../src/chain/portable.ts'
+import { ChainVerifier, EMPTY_FRONTIER, grown, frontierRoot } from '../../src/chain/portable.ts'
+import { mergeKnown } from '../../src/dashboard/browser/verification/known-chain.ts'
 import { verifySignature } from '../../src/dashboard/browser/verification/signature.ts'
 import {
-  type ChainSource,
-  merged,
+  type NodeChain,
   UnreadableReply,
   verifyChain,
   verifyListedBlock,
@@ -62,9 +62,9 @@ it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
  * Returns a chain of four blocks as a node serves it, with a log that is signed with a new key. `signedRoot` replaces
  * the root in the checkpoint.
  */
-function chain(signedRoot?: Uint8Array): { source: ChainSource; blocks: JsonObject[] } {
+function chain(signedRoot?: Uint8Array): { source: NodeChain; blocks: JsonObject[] } {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
-  const serverId = toServerId(publicKey)
+  const serverId = serverIdOf(publicKey)
   const blocks: JsonObject[] = []
   let head: Head | null = null
   let log = EMPTY_FRONTIER
@@ -80,7 +80,7 @@ function chain(signedRoot?: Uint8Array): { source: ChainSource; blocks: JsonObje
     const timestamps = [height * 10, height * 10 + 1]
     const blinds = new Uint8Array(64).fill(height + 1)
     const block = sealBlock(head, { serverId, entries, timestamps, blinds })
-    head = toHead(block)
+    head = headOf(block)
     log = grown(log, blockLeaf(block)).frontier
     blocks.push(JSON.parse(provenBlockJson(block)))
   }
@@ -96,7 +96,7 @@ function chain(signedRoot?: Uint8Array): { source: ChainSource; blocks: JsonObje
   return { source, blocks }
 }
 
-const verify = (source: ChainSource) => verifyChain(verifySignature, source, () => {})
+const verify = (source: NodeChain) => verifyChain(verifySignature, source, () => {})
 
 it('verifies a valid chain, remembers it, and verifies it again', async () => {
   const { source } = chain()
@@ -180,7 +180,7 @@ it('accepts an erased entry without a blind, for which it uses the commitment fr
   expect(await verify(source)).toMatchObject({ fault: null, erased: 1 })
 })
 
-it.each<[string, string, (source: ChainSource, other: ChainSource) => Partial<ChainSource>]>([
+it.each<[string, string, (source: NodeChain, other: NodeChain) => Partial<NodeChain>]>([
   ['key', 'the key of another node', (_, { verifierKey }) => ({ verifierKey })],
   ['key', 'a text that is not a key', () => ({ verifierKey: 'none' })],
   [
@@ -255,11 +255,14 @@ it('reports an unreadable block among readable blocks', async () => {
 it('remembers the larger of two verified sizes, even if another tab has verified the smaller one last', () => {
   const chain = (size: number) => ({ verifierKey: 'k', size, root: `root ${size}` })
   const before = { ...chain(20), verifiedAt: 1 }
-  expect(merged(before, { ...chain(15), verifiedAt: 2 })).toEqual({ ...chain(20), verifiedAt: 2 })
-  expect(merged(before, chain(30))).toEqual({ ...chain(30), verifiedAt: 1 })
-  expect(merged(before, { ...chain(1), verifierKey: 'x' })).toMatchObject({
+  expect(mergeKnown(before, { ...chain(15), verifiedAt: 2 })).toEqual({
+    ...chain(20),
+    verifiedAt: 2,
+  })
+  expect(mergeKnown(before, chain(30))).toEqual({ ...chain(30), verifiedAt: 1 })
+  expect(mergeKnown(before, { ...chain(1), verifierKey: 'x' })).toMatchObject({
     ...chain(1),
     verifierKey: 'x',
   })
-  expect(merged(null, chain(1))).toEqual(chain(1))
+  expect(mergeKnown(null, chain(1))).toEqual(chain(1))
 })

@@ -1,7 +1,7 @@
 // Messages that the verification worker sends to the page, for different replies of the node.
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import type { Remembered } from '../../src/dashboard/browser/verification/known-chain.ts'
 import type { WorkerMessage } from '../../src/dashboard/browser/verification/messages.ts'
-import type { Remembered } from '../../src/dashboard/browser/verification/verify-chain.ts'
 import { basic } from '../support/basic.ts'
 import {
   CREDENTIALS,

@@ -4,22 +4,16 @@ import {
   type Fetch,
   ProofError,
   type ProofErrorCode,
-  parseVerifierKey,
-  serverIdOfRaw,
   type VerifierKey,
   VerifyingReader,
   type VerifySignature,
 } from '../../../chain/portable.ts'
 import { differences } from '../text/json.ts'
-import type { Remembered } from './verify-chain.ts'
+import { type FaultCode, FaultFound } from './checks.ts'
+import { type KnownNode, type Remembered, requireKey } from './known-chain.ts'
 
 /** The node that must prove a revision. */
-export interface ProofSource {
-  readonly serverId: number
-  /** The verifier key, as returned by the node. */
-  readonly verifierKey: string
-  /** The stored result of an earlier verification, or null at the first verification. */
-  readonly remembered: Remembered | null
+export interface ProofSource extends KnownNode {
   readonly fetch: Fetch
 }
 
@@ -34,16 +28,7 @@ export interface ShownItem {
 }
 
 /** Reasons why a revision is not proven. `Texts.faults` has a sentence for each reason. */
-export type RefusalCode =
-  | 'key'
-  | 'keyChanged'
-  | 'signature'
-  | 'checkpoint'
-  | 'rolledBack'
-  | 'forked'
-  | 'proof'
-  | 'otherItem'
-  | 'unanswered'
+export type RefusalCode = FaultCode | 'proof' | 'otherItem' | 'unanswered'
 
 export type ItemVerdict =
   | { readonly refused: RefusalCode }
@@ -79,16 +64,14 @@ const REFUSALS: Readonly<Partial<Record<ProofErrorCode, RefusalCode>>> = {
  */
 export async function proveItem(
   verifySignature: VerifySignature,
-  { serverId, verifierKey, remembered, fetch }: ProofSource,
+  source: ProofSource,
   { db, id, position, item }: ShownItem,
 ): Promise<ItemVerdict> {
-  const key = keyIn(verifierKey)
-  if (key === null || serverIdOfRaw(key.publicKey) !== serverId) return { refused: 'key' }
-  if (remembered !== null && remembered.verifierKey !== verifierKey)
-    return { refused: 'keyChanged' }
-  const checkpoint = checkpointIn(remembered, key)
-  const reader = new VerifyingReader({ verifySignature, key, checkpoint, fetch })
+  const { verifierKey, remembered, fetch } = source
   try {
+    const key = requireKey(source)
+    const checkpoint = toCheckpoint(remembered, key)
+    const reader = new VerifyingReader({ verifySignature, key, checkpoint, fetch })
     const proven = await reader.readEntry(db, id, position)
     const isShown = proven.entry === null || differences(item, proven.entry.item).length === 0
     if (!isShown) return { refused: 'otherItem' }
@@ -99,23 +82,16 @@ export async function proveItem(
       timestamp: proven.timestamp,
       isErased: proven.entry === null,
       isKeyKnown: remembered !== null,
-      remember: { verifierKey, size, root: toBase64(root) },
+      remember: { verifierKey: verifierKey.trim(), size, root: toBase64(root) },
     }
   } catch (error) {
+    if (error instanceof FaultFound) return { refused: error.fault.code }
     if (error instanceof ProofError) return { refused: REFUSALS[error.code] ?? 'proof' }
     throw error
   }
 }
 
-function keyIn(text: string): VerifierKey | null {
-  try {
-    return parseVerifierKey(text)
-  } catch {
-    return null
-  }
-}
-
-function checkpointIn(remembered: Remembered | null, key: VerifierKey): Checkpoint | null {
+function toCheckpoint(remembered: Remembered | null, key: VerifierKey): Checkpoint | null {
   const root = fromBase64(remembered?.root ?? '')
   if (remembered === null || root === null || remembered.size === 0) return null
   return { origin: key.name, size: remembered.size, root }

@@ -1,5 +1,5 @@
 import { base } from '../node/ledger.ts'
-import { merged, type Remembered } from './verify-chain.ts'
+import { mergeKnown, type Remembered } from './known-chain.ts'
 
 // By the address of the node and not by the server id of the node, because a node can take any server id.
 const STORAGE_KEY = `daicho.verified ${base}`
@@ -14,10 +14,10 @@ export function rememberedChain(): Remembered | null {
   }
 }
 
-/** Stores a verified key, size and root for later verifications; see `merged`. */
+/** Stores a verified key, size and root for later verifications; see `mergeKnown`. */
 export function remember(chain: Remembered): void {
   try {
-    localStorage.setItem(STORAGE_KEY, JSON.stringify(merged(rememberedChain(), chain)))
+    localStorage.setItem(STORAGE_KEY, JSON.stringify(mergeKnown(rememberedChain(), chain)))
   } catch {
     // If the browser has no storage, the next verification is not compared with this result.
   }

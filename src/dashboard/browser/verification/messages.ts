@@ -1,5 +1,6 @@
 import type { ItemVerdict, ShownItem } from './item-proof.ts'
-import type { Progress, Remembered, Verdict } from './verify-chain.ts'
+import type { Remembered } from './known-chain.ts'
+import type { Progress, Verdict } from './verify-chain.ts'
 
 /** The only message of the page to a worker. */
 export interface VerifyRequest {

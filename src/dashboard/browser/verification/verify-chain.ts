@@ -2,76 +2,24 @@ import { toBase64 } from '../../../base/base64.ts'
 import { canonicalJson } from '../../../base/canonical-json.ts'
 import { isJsonObject, type Json } from '../../../base/json.ts'
 import {
-  type BlockFault,
   ChainVerifier,
   type Checkpoint,
   decodeEntry,
   equalBytes,
-  frontierRoot,
   hasContent,
   openCheckpoint,
   ProofError,
   parseBlockParts,
-  parseVerifierKey,
-  serverIdOfRaw,
-  type VerifierKey,
+  frontierRoot,
   type VerifySignature,
 } from '../../../chain/portable.ts'
-import type { Texts } from '../language/english.ts'
+import { type Fault, FaultFound } from './checks.ts'
+import { type KnownNode, type Remembered, requireKey } from './known-chain.ts'
 
-/** All possible faults. `Texts.faults` has a sentence for each fault. */
-export type FaultCode =
-  | BlockFault['code']
-  | 'unreadable'
-  | 'shape'
-  | 'missing'
-  | 'serverid'
-  | 'unsigned'
-  | 'signature'
-  | 'checkpoint'
-  | 'key'
-  | 'keyChanged'
-  | 'log'
-  | 'rolledBack'
-  | 'forked'
-
-/** The first fault of a chain. */
-export interface Fault {
-  readonly code: FaultCode
-  /** Height of the block, or null if the fault does not concern a block. */
-  readonly height: number | null
-  /** Index of the entry, or null if the fault does not concern an entry. */
-  readonly index: number | null
-}
-
-/** The stored result of an earlier verification. */
-export interface Remembered {
-  readonly verifierKey: string
-  readonly size: number
-  /** Root of the log with `size` blocks, in base64. */
-  readonly root: string
-  /** Time at which this browser verified the whole chain, milliseconds since the Unix epoch. */
-  readonly verifiedAt?: number
-}
-
-/**
- * Returns what to remember after `chain` was verified. If `chain` has no `verifiedAt`, the old one stays. The larger size
- * with its root stays too, because another tab may have verified more blocks meanwhile.
- */
-export function merged(before: Remembered | null, chain: Remembered): Remembered {
-  const isBehind = before?.verifierKey === chain.verifierKey && before.size > chain.size
-  const { size, root } = isBehind ? before : chain
-  return { ...before, ...chain, size, root }
-}
-
-export interface ChainSource {
-  readonly serverId: number
-  /** The verifier key, as returned by the node. */
-  readonly verifierKey: string
+/** A node whose chain is verified. */
+export interface NodeChain extends KnownNode {
   /** The signed note, or null if the node does not sign, for example because its store is damaged. */
   readonly checkpoint: string | null
-  /** The result of the last verification, or null at the first verification. */
-  readonly remembered: Remembered | null
   /** Returns at most `limit` blocks with proofs, starting at height `from`. Errors: UnreadableReply and others. */
   readonly blocks: (from: number, limit: number) => Promise<readonly Json[]>
 }
@@ -108,106 +56,98 @@ const BLOCKS_MAX = 256
  */
 export async function verifyChain(
   verifySignature: VerifySignature,
-  source: ChainSource,
+  source: NodeChain,
   onProgress: (progress: Progress) => void,
 ): Promise<Verdict> {
-  const { remembered } = source
-  const signed = await signedHead(verifySignature, source)
-  const walk = new Walk(source, typeof signed === 'string' ? null : (signed?.size ?? null))
-  const refused = (found: Fault): Verdict => ({ ...walk.progress, fault: found, remember: null })
-  if (typeof signed === 'string') return refused(fault(signed))
-  if (remembered !== null && signed !== null && remembered.size > signed.size) {
-    return refused(fault('rolledBack'))
-  }
-  for (;;) {
-    const found = await walk.nextPage()
-    if (found === 'end') break
-    if (found !== null) return refused(found)
-    onProgress(walk.progress)
-  }
-  if (signed === null) return refused(fault('unsigned'))
-  const { blocks } = walk.progress
-  if (blocks < signed.size) return refused(fault('missing', blocks))
-  if (!equalBytes(walk.rootAtSize, signed.root)) return refused(fault('log'))
-  return {
-    ...walk.progress,
-    fault: null,
-    remember: {
-      verifierKey: source.verifierKey.trim(),
-      size: signed.size,
-      root: toBase64(signed.root),
-    },
+  const walk = new Walk(source)
+  try {
+    const signed = await requireCheckpoint(verifySignature, source)
+    await walk.requireBlocks(signed, onProgress)
+    const { size, root } = walk.requireSigned(signed)
+    const remember = { verifierKey: source.verifierKey.trim(), size, root: toBase64(root) }
+    return { ...walk.progress, fault: null, remember }
+  } catch (error) {
+    if (!(error instanceof FaultFound)) throw error
+    return { ...walk.progress, fault: error.fault, remember: null }
   }
 }
 
-/** Returns the checkpoint; null if the node does not sign; the fault if the key or the signature is invalid. */
-async function signedHead(
+/** Returns the checkpoint, or null if the node does not sign. Errors: FaultFound. */
+async function requireCheckpoint(
   verifySignature: VerifySignature,
-  { serverId, verifierKey, checkpoint, remembered }: ChainSource,
-): Promise<Checkpoint | FaultCode | null> {
-  let key: VerifierKey
+  source: NodeChain,
+): Promise<Checkpoint | null> {
+  const key = requireKey(source)
+  if (source.checkpoint === null) return null
   try {
-    key = parseVerifierKey(verifierKey.trim())
-  } catch {
-    return 'key'
-  }
-  if (serverIdOfRaw(key.publicKey) !== serverId) return 'key'
-  if (remembered !== null && remembered.verifierKey !== verifierKey.trim()) return 'keyChanged'
-  if (checkpoint === null) return null
-  try {
-    return await openCheckpoint(verifySignature, key, checkpoint)
+    return await openCheckpoint(verifySignature, key, source.checkpoint)
   } catch (error) {
     const isForged = error instanceof ProofError && /^NOTE_(FORGED|UNSIGNED)$/.test(error.code)
-    return isForged ? 'signature' : 'checkpoint'
+    throw new FaultFound(isForged ? 'signature' : 'checkpoint')
   }
 }
 
+/** A verification of all blocks. Errors of the methods: FaultFound. */
 class Walk {
-  progress: Progress
-  /** Root of the log at the signed size. */
-  rootAtSize: Uint8Array
-  readonly #source: ChainSource
+  progress: Progress = { blocks: 0, size: null, entries: 0, erased: 0 }
+  readonly #source: NodeChain
   readonly #chain = new ChainVerifier()
-  #limit = 16
+  /** Root of the log at the signed size. */
+  #rootAtSize = frontierRoot(this.#chain.state.frontier)
 
-  constructor(source: ChainSource, size: number | null) {
+  constructor(source: NodeChain) {
     this.#source = source
-    this.progress = { blocks: 0, size, entries: 0, erased: 0 }
-    this.rootAtSize = frontierRoot(this.#chain.state.frontier)
   }
 
-  /**
-   * Verifies the next blocks, including unsigned blocks. Resolves to the first fault, to `end` if there are no more
-   * blocks, or to null if the blocks are valid.
-   */
-  async nextPage(): Promise<Fault | 'end' | null> {
-    const { blocks: from, entries: before } = this.progress
-    const limit = this.#limit
-    let blocks: readonly Json[]
+  /** Verifies all blocks, also blocks that are not signed yet. */
+  async requireBlocks(
+    signed: Checkpoint | null,
+    onProgress: (progress: Progress) => void,
+  ): Promise<void> {
+    const { remembered } = this.#source
+    this.progress = { ...this.progress, size: signed?.size ?? null }
+    if (remembered !== null && signed !== null && remembered.size > signed.size) {
+      throw new FaultFound('rolledBack')
+    }
+    for (let limit = 16; ; ) {
+      const before = this.progress
+      const blocks = await this.#read(limit)
+      if (blocks?.length === 0) return
+      for (const value of blocks ?? []) this.#require(value)
+      onProgress(this.progress)
+      // After an unreadable reply, the next request is for fewer blocks, to find the block that cannot be read.
+      const each = (this.progress.entries - before.entries) / (blocks?.length ?? 0)
+      const next = blocks === null ? Math.floor(limit / 4) : Math.ceil(ENTRIES_PER_PAGE / each)
+      limit = Math.max(1, Math.min(BLOCKS_MAX, limit * 4, next))
+    }
+  }
+
+  /** Returns `signed`, whose root must be that of the verified blocks. */
+  requireSigned(signed: Checkpoint | null): Checkpoint {
+    const { blocks } = this.progress
+    if (signed === null) throw new FaultFound('unsigned')
+    if (blocks < signed.size) throw new FaultFound('missing', blocks)
+    if (equalBytes(this.#rootAtSize, signed.root)) return signed
+    throw new FaultFound('log')
+  }
+
+  /** Returns the next blocks, or null if the reply for more than one block cannot be read. */
+  async #read(limit: number): Promise<readonly Json[] | null> {
+    const { blocks } = this.progress
     try {
-      blocks = await this.#source.blocks(from, limit)
+      return (await this.#source.blocks(blocks, limit)).slice(0, limit)
     } catch (error) {
-      // The next request is for fewer blocks, to find the block that cannot be read.
       if (!(error instanceof UnreadableReply)) throw error
-      if (limit === 1) return fault('unreadable', from)
-      this.#limit = Math.max(1, Math.floor(limit / 4))
-      return null
+      if (limit > 1) return null
+      throw new FaultFound('unreadable', blocks)
     }
-    if (blocks.length === 0) return 'end'
-    for (const value of blocks.slice(0, limit)) {
-      const found = this.#block(value)
-      if (found !== null) return found
-    }
-    const each = (this.progress.entries - before) / blocks.length
-    this.#limit = Math.max(1, Math.min(BLOCKS_MAX, limit * 4, Math.ceil(ENTRIES_PER_PAGE / each)))
-    return null
   }
 
-  #block(value: Json): Fault | null {
-    const { blocks: height, size, entries, erased } = this.progress
+  #require(value: Json): void {
+    const { blocks: height, entries, erased, size } = this.progress
     const { serverId, remembered } = this.#source
     const block = verifyListedBlock(value, serverId, this.#chain)
-    if ('code' in block) return { ...block, height }
+    if ('code' in block) throw new FaultFound(block.code, height, block.index)
     const root = frontierRoot(this.#chain.state.frontier)
     this.progress = {
       blocks: height + 1,
@@ -215,9 +155,9 @@ class Walk {
       entries: entries + block.entries,
       erased: erased + block.erased,
     }
-    if (size === height + 1) this.rootAtSize = root
-    if (remembered?.size !== height + 1) return null
-    return toBase64(root) === remembered.root ? null : fault('forked')
+    if (size === height + 1) this.#rootAtSize = root
+    if (remembered?.size !== height + 1 || toBase64(root) === remembered.root) return
+    throw new FaultFound('forked')
   }
 }
 
@@ -267,48 +207,4 @@ function erasedIn(value: Json): ReadonlySet<number> {
   const proof = isJsonObject(value) && isJsonObject(value.proof) ? value.proof : {}
   const blinds = Array.isArray(proof.blinds) ? proof.blinds : []
   return new Set(blinds.flatMap((blind, index) => (blind === null ? [index] : [])))
-}
-
-function fault(code: FaultCode, height: number | null = null): Fault {
-  return { code, height, index: null }
-}
-
-/** The name of a check, which is also the name of its text. */
-export type CheckName = keyof Texts['checks']
-/** The result of a check: `open` if the check is not complete, `none` if there was nothing to compare with. */
-export type CheckState = 'holds' | 'fails' | 'open' | 'none'
-
-/** The checks in the order of a verification, each with the faults that the check reports. */
-const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
-  ['key', ['key', 'keyChanged']],
-  ['signature', ['signature', 'checkpoint', 'unsigned']],
-  ['links', ['link', 'missing', 'unreadable', 'shape', 'counts', 'serverid']],
-  ['times', ['time']],
-  ['commitments', ['commitment']],
-  ['roots', ['root']],
-  ['ids', ['id']],
-  ['log', ['log']],
-  ['memory', ['rolledBack', 'forked']],
-]
-/** Checks that are made for each block, and so are complete only after the last block. */
-const BLOCK_CHECKS = new Set<CheckName>(['links', 'times', 'commitments', 'roots', 'ids'])
-
-/**
- * Returns the state of each check. A verification stops at the first fault. Checks that were not started, or that saw
- * only the blocks before the fault, are `open`.
- */
-export function checkStates(
-  fault: Fault | null,
-  isDone: boolean,
-  hadMemory: boolean,
-): readonly (readonly [CheckName, CheckState])[] {
-  const failing = CHECKS.findIndex(([, codes]) => fault !== null && codes.includes(fault.code))
-  return CHECKS.map(([name], at) => {
-    if (!isDone) return [name, 'open']
-    if (at === failing) return [name, 'fails']
-    if (name === 'memory' && !hadMemory) return [name, 'none']
-    if (fault === null) return [name, 'holds']
-    const isPassed = at < failing && !(BLOCK_CHECKS.has(name) && fault.height !== null)
-    return [name, isPassed && fault.code !== 'rolledBack' ? 'holds' : 'open']
-  })
 }

@@ -3,13 +3,9 @@ import { t } from '../language/language.ts'
 import { Button, ViewHead } from '../parts/layout.tsx'
 import { Notice, Sign } from '../parts/notices.tsx'
 import { formatRoute, ledgerAt } from '../routing/routes.ts'
+import { type CheckState, checkStates, type Fault } from '../verification/checks.ts'
 import { type Run, run, start, stop } from '../verification/run.ts'
-import {
-  type CheckState,
-  checkStates,
-  type Fault,
-  type Progress,
-} from '../verification/verify-chain.ts'
+import type { Progress } from '../verification/verify-chain.ts'
 
 /** Verifies the chain in this browser, and shows the results. */
 export function VerificationView(): JSX.Element {
