@@ -9,11 +9,11 @@ import {
 import { previewKind } from '../../src/dashboard/browser/text/preview.ts'
 import {
   csvColumns,
-  csvOf,
+  findMember,
+  formatCsv,
+  formatNdjson,
   memberPaths,
-  ndjsonOf,
   nodePath,
-  valueAt,
 } from '../../src/dashboard/browser/text/table.ts'
 
 describe('addresses', () => {
@@ -74,10 +74,10 @@ describe('a table of items', () => {
   })
 
   it('finds a value by its path, whatever characters a name has', () => {
-    expect(ITEMS.map((item) => valueAt(item, 'at.town'))).toEqual(['Oslo', undefined])
-    expect(ITEMS.map((item) => valueAt(item, '"at.town"'))).toEqual([undefined, 'own'])
+    expect(ITEMS.map((item) => findMember(item, 'at.town'))).toEqual(['Oslo', undefined])
+    expect(ITEMS.map((item) => findMember(item, '"at.town"'))).toEqual([undefined, 'own'])
     for (const path of ['at.none', 'toString', '', '.', '"at', '"\\x"']) {
-      expect([path, valueAt(ITEMS[0], path === '' ? 'none' : path)]).not.toEqual([path, 'Oslo'])
+      expect([path, findMember(ITEMS[0], path === '' ? 'none' : path)]).not.toEqual([path, 'Oslo'])
     }
     const names = ['a.b', 'a', 'b', '"', 'a"b', '', ' ', '\\', '__proto__', '.', 'é.ü', 'a,b']
     const wide = Object.fromEntries(
@@ -88,7 +88,7 @@ describe('a table of items', () => {
     )
     const item = { ...wide, id: 'w' }
     const paths = memberPaths([item])
-    expect(paths.map((path) => valueAt(item, path))).toEqual(
+    expect(paths.map((path) => findMember(item, path))).toEqual(
       names.flatMap((_, at) => names.map((__, n) => at * 100 + n)),
     )
     expect(new Set(paths).size).toBe(names.length ** 2)
@@ -99,7 +99,7 @@ describe('a table of items', () => {
     const item = { id: 'w', ...wide, a: { b: 'nested' }, 'a.b': 'own' }
     const columns = csvColumns([item], []) ?? []
     expect(columns).toHaveLength(2_002)
-    const [header, row] = csvOf([item], columns).split('\r\n')
+    const [header, row] = formatCsv([item], columns).split('\r\n')
     expect(header).toMatch(/^id,m0,.*,m1999,a\.b,"""a\.b"""$/)
     expect(row).toMatch(/^w,0,.*,1999,nested,own$/)
     const many = Array.from({ length: 1_000 }, (_, n) => ({ ...item, id: `${n}`, [`own${n}`]: n }))
@@ -115,16 +115,16 @@ describe('a table of items', () => {
   })
 
   it('prints CSV with quotes, and makes texts harmless that a spreadsheet would evaluate', () => {
-    expect(csvOf(ITEMS, ['name', 'at.town', 'list', 'gone'])).toBe(
+    expect(formatCsv(ITEMS, ['name', 'at.town', 'list', 'gone'])).toBe(
       'id,name,at.town,list,gone\r\n' + 'a,"x, ""y""",Oslo,,\r\n' + 'b,\'=1+1,,"[1,2]",\r\n',
     )
-    expect(csvOf([{ id: '1', n: -5 }], ['n'])).toBe('id,n\r\n1,-5\r\n')
-    expect(csvOf([{ id: '1', n: 'a,b' }], ['n'], '\t')).toBe('id\tn\r\n1\ta,b\r\n')
+    expect(formatCsv([{ id: '1', n: -5 }], ['n'])).toBe('id,n\r\n1,-5\r\n')
+    expect(formatCsv([{ id: '1', n: 'a,b' }], ['n'], '\t')).toBe('id\tn\r\n1\ta,b\r\n')
   })
 
   it('prints NDJSON with whole items, or with only the id and the chosen members', () => {
-    expect(ndjsonOf(ITEMS, [])).toBe(ITEMS.map((item) => `${JSON.stringify(item)}\n`).join(''))
-    expect(ndjsonOf(ITEMS, ['at.zip'])).toBe('{"id":"a","at.zip":7}\n{"id":"b"}\n')
+    expect(formatNdjson(ITEMS, [])).toBe(ITEMS.map((item) => `${JSON.stringify(item)}\n`).join(''))
+    expect(formatNdjson(ITEMS, ['at.zip'])).toBe('{"id":"a","at.zip":7}\n{"id":"b"}\n')
   })
 })
 

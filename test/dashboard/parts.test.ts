@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import { Session, type SessionState } from '../../src/dashboard/browser/node/session.ts'
 import {
-  checkedItem,
-  differences,
+  findDifferences,
   type Operator,
-  simpleWhere,
+  parseItem,
+  toWhere,
 } from '../../src/dashboard/browser/text/json.ts'
 
 it.each<[unknown, unknown, unknown[]]>([
@@ -18,7 +18,7 @@ it.each<[unknown, unknown, unknown[]]>([
 ])(
   'the comparison of two versions returns the differences of %j and %j',
   (before, after, found) => {
-    expect(differences(before, after)).toEqual(found)
+    expect(findDifferences(before, after)).toEqual(found)
   },
 )
 
@@ -37,7 +37,7 @@ it.each([
     { reason: 'json', code: 'JSON_MALFORMED', location: { line: 2, column: 7 } },
   ],
 ])('the editor validates %j like the node', (text, id, checked) => {
-  expect(checkedItem(text, id)).toMatchObject(checked)
+  expect(parseItem(text, id)).toMatchObject(checked)
 })
 
 it.each<[string, Operator, string, unknown]>([
@@ -57,7 +57,7 @@ it.each<[string, Operator, string, unknown]>([
 ])(
   'a filter with member %j, operator %s and text %j becomes a query with values of the right type',
   (member, operator, text, where) => {
-    expect(JSON.parse(simpleWhere(member, operator, text) ?? 'null')).toEqual(where)
+    expect(JSON.parse(toWhere(member, operator, text) ?? 'null')).toEqual(where)
   },
 )
 

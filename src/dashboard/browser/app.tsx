@@ -1,6 +1,6 @@
 import type { JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { chooseLanguage, LANGUAGE_NAMES, language, t } from './language/language.ts'
+import { chooseLanguage, LANGUAGES, language, t } from './language/language.ts'
 import { sessionState } from './node/ledger.ts'
 import { isLive } from './node/live.ts'
 import { ViewHead } from './parts/layout.tsx'
@@ -9,7 +9,7 @@ import { route } from './routing/address.ts'
 import { formatRoute, itemsAt, ledgerAt, type Route } from './routing/routes.ts'
 import { restoreScroll } from './routing/scroll.ts'
 import { Databases } from './views/databases.tsx'
-import { Item } from './views/item.tsx'
+import { ItemView } from './views/item.tsx'
 import { Items } from './views/items.tsx'
 import { Ledger } from './views/ledger.tsx'
 import { Alerts, Node } from './views/node.tsx'
@@ -22,7 +22,7 @@ export function App(): JSX.Element {
   const address = formatRoute(now)
   const isFirst = useRef(true)
   useEffect(() => {
-    document.title = `${titleOf(now)} · daicho`
+    document.title = `${formatTitle(now)} · daicho`
     // Moves the focus into the new view, for users of keyboards and screen readers.
     if (!isFirst.current) main.current?.focus({ preventScroll: true })
     isFirst.current = false
@@ -35,14 +35,14 @@ export function App(): JSX.Element {
         <Alerts />
         <Message />
         <VerifiedLine />
-        <View key={keyOf(now)} now={now} />
+        <View key={toViewKey(now)} now={now} />
       </main>
     </>
   )
 }
 
 /** Returns the key of a view. A view keeps its state while its key is the same, for example on the next page. */
-function keyOf(now: Route): string {
+function toViewKey(now: Route): string {
   if (now.view === 'ledger') return now.view
   return formatRoute(now.view === 'items' ? itemsAt(now.db) : now)
 }
@@ -54,7 +54,7 @@ function View({ now }: { now: Route }): JSX.Element {
     case 'items':
       return <Items db={now.db} list={now.list} />
     case 'item':
-      return <Item db={now.db} id={now.id} />
+      return <ItemView db={now.db} id={now.id} />
     case 'ledger':
       return <Ledger now={now} />
     case 'verification':
@@ -109,7 +109,7 @@ function PageHead({ now, skip }: { now: Route; skip: () => void }): JSX.Element 
                   href={formatRoute(to)}
                   {...(views.includes(now.view) ? { 'aria-current': 'page' as const } : {})}
                 >
-                  {titleOf(to)}
+                  {formatTitle(to)}
                 </a>
               </li>
             ))}
@@ -125,7 +125,7 @@ function PageHead({ now, skip }: { now: Route; skip: () => void }): JSX.Element 
   )
 }
 
-function titleOf(of: Route): string {
+function formatTitle(of: Route): string {
   switch (of.view) {
     case 'databases':
       return t().databases
@@ -155,7 +155,7 @@ function LanguageSwitch(): JSX.Element {
       value={language.value}
       onChange={({ currentTarget }) => chooseLanguage(currentTarget.value)}
     >
-      {LANGUAGE_NAMES.map(([tag, name]) => (
+      {Object.entries(LANGUAGES).map(([tag, { name }]) => (
         <option key={tag} value={tag} lang={tag}>
           {name}
         </option>

@@ -106,7 +106,7 @@ export const english = {
   },
   filterAsJson: 'Filter as JSON',
   filterAsJsonHint: 'e.g. {"or":[{"kind":"pear"},{"qty":{"gt":6}}]}',
-  pageOf: (page: number) => `Page ${page}`,
+  pageNumber: (page: number) => `Page ${page}`,
   itemAdded: (id: string) => `Item ${id} was added.`,
   itemSaved: (id: string) => `Item ${id} was saved.`,
   itemDeleted: (id: string) => `Item ${id} was deleted.`,

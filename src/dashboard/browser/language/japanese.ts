@@ -99,7 +99,7 @@ export const japanese: Texts = {
   },
   filterAsJson: 'JSON で絞り込む',
   filterAsJsonHint: '例: {"or":[{"kind":"pear"},{"qty":{"gt":6}}]}',
-  pageOf: (page) => `${page} ページ`,
+  pageNumber: (page) => `${page} ページ`,
   itemAdded: (id) => `アイテム ${id} を追加しました。`,
   itemSaved: (id) => `アイテム ${id} を保存しました。`,
   itemDeleted: (id) => `アイテム ${id} を削除しました。`,

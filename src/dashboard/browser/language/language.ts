@@ -2,18 +2,16 @@ import { computed, effect, signal } from '@preact/signals'
 import { english, type Texts } from './english.ts'
 import { japanese } from './japanese.ts'
 
-const LANGUAGES: Readonly<Record<string, Texts>> = { en: english, ja: japanese }
-
-/** Languages of the page, each with its tag and its name. */
-export const LANGUAGE_NAMES: readonly (readonly [string, string])[] = [
-  ['en', 'English'],
-  ['ja', '日本語'],
-]
+/** Languages of the page by their tags. */
+export const LANGUAGES: Readonly<Record<string, { readonly name: string; texts: Texts }>> = {
+  en: { name: 'English', texts: english },
+  ja: { name: '日本語', texts: japanese },
+}
 
 const STORAGE_KEY = 'daicho.language'
 
 export const language = signal(firstLanguage())
-const texts = computed(() => LANGUAGES[language.value] ?? english)
+const texts = computed(() => LANGUAGES[language.value]?.texts ?? english)
 
 /** Returns the texts in the current language. Views that call `t` are rendered again when the language changes. */
 export function t(): Texts {
@@ -57,7 +55,7 @@ function locale(): string | undefined {
 }
 
 /** Formats milliseconds since the Unix epoch as date and time in the browser's time zone. */
-export function timeText(timestamp: number): string {
+export function formatTime(timestamp: number): string {
   return new Date(timestamp).toLocaleString(locale(), {
     year: 'numeric',
     month: 'short',
@@ -70,7 +68,7 @@ export function timeText(timestamp: number): string {
 }
 
 /** Formats milliseconds since the Unix epoch as hour and minute in the browser's time zone. */
-export function clockText(
+export function formatClock(
   timestamp: number,
   options: Pick<Intl.DateTimeFormatOptions, 'timeZoneName'> = {},
 ): string {
@@ -82,14 +80,14 @@ export function clockText(
 }
 
 /** Formats a number with at most two digits after the decimal point. */
-export function numberText(value: number): string {
+export function formatNumber(value: number): string {
   return value.toLocaleString(locale(), { maximumFractionDigits: value < 10 ? 2 : 0 })
 }
 
 const UNITS = ['kB', 'MB', 'GB', 'TB'] as const
 
 /** Formats a number of bytes with a decimal unit, such as kB. */
-export function bytesText(bytes: number): string {
+export function formatBytes(bytes: number): string {
   const power = bytes < 1_000 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), UNITS.length)
   const value = (bytes / 1_000 ** power).toLocaleString(locale(), {
     maximumFractionDigits: power === 0 ? 0 : 1,
@@ -98,7 +96,7 @@ export function bytesText(bytes: number): string {
 }
 
 /** Returns the name of a method in the current language. */
-export function methodText(method: string): string {
+export function formatMethod(method: string): string {
   const names: Readonly<Record<string, string>> = t().methods
   return names[method] ?? method
 }

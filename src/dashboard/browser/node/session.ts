@@ -1,4 +1,4 @@
-export interface SessionDeps {
+export interface SessionOptions {
   readonly fetch: typeof globalThis.fetch
   /** The URL of the node, ending in `/`. */
   readonly base: string
@@ -26,10 +26,10 @@ interface Issued {
  * stored only in this object. The session renews the token before it expires, and when the node rejects it.
  */
 export class Session {
-  readonly #deps: SessionDeps
+  readonly #deps: SessionOptions
   #issued: Promise<Issued> | null = null
 
-  constructor(deps: SessionDeps) {
+  constructor(deps: SessionOptions) {
     this.#deps = deps
   }
 

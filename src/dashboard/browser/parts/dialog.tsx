@@ -3,7 +3,7 @@ import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
 import { useAction } from './hooks.ts'
 import { Button, Field } from './layout.tsx'
-import { Failure, showMessage } from './notices.tsx'
+import { FailureNotice, showMessage } from './notices.tsx'
 
 /** The ends of a dialog. */
 export interface DialogEnds {
@@ -71,7 +71,7 @@ export function Dialog(
         {confirm !== undefined && (
           <Field label={t().typeName(confirm)} spellcheck={false} value={typed} change={setTyped} />
         )}
-        {action.error !== undefined && <Failure error={action.error} />}
+        {action.error !== undefined && <FailureNotice error={action.error} />}
         <footer class="buttons">
           <Button text={t().cancel} class="secondary" act={close} />
           <button

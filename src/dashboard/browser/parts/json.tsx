@@ -1,8 +1,8 @@
 import type { JSX } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
-import { type Checked, checkedItem } from '../text/json.ts'
-import { Button } from './layout.tsx'
+import { type ParsedItem, parseItem } from '../text/json.ts'
+import { Button, Fact } from './layout.tsx'
 import { Sign } from './notices.tsx'
 
 /** Maximum characters of JSON in a list. */
@@ -10,14 +10,16 @@ const SHORT = 160
 
 /** `value` as JSON on one line, truncated. */
 export function ShortJson(props: { value: unknown }): JSX.Element {
-  const text = JSON.stringify(props.value) ?? ''
-  const isLong = text.length > SHORT
-  return <code class="short">{isLong ? `${text.slice(0, SHORT)}…` : text}</code>
+  return <code class="short">{truncate(JSON.stringify(props.value) ?? '')}</code>
 }
 
-/** A text on one line, truncated. */
-export function ShortText({ text }: { text: string }): JSX.Element {
-  return <>{text.length > SHORT ? `${text.slice(0, SHORT)}…` : text}</>
+/** Returns a string as text, and any other value as JSON, on one line, truncated. */
+export function toShort(value: unknown): string | JSX.Element {
+  return typeof value === 'string' ? truncate(value) : <ShortJson value={value} />
+}
+
+function truncate(text: string): string {
+  return text.length > SHORT ? `${text.slice(0, SHORT)}…` : text
 }
 
 export function WholeJson(props: { value: unknown }): JSX.Element {
@@ -34,13 +36,16 @@ export function LongText(props: { text: string }): JSX.Element {
   )
 }
 
-/** An id or a key with a button to copy it. */
-export function Copied(props: { text: string; label: string }): JSX.Element {
+/** A fact that is an id or a key, with a button to copy it. */
+export function CopiedFact(props: { text: string; label: string; hint?: string }): JSX.Element {
+  const { text, label, ...hint } = props
   return (
-    <span class="copied">
-      <code>{props.text}</code>
-      <CopyButton {...props} />
-    </span>
+    <Fact name={label} {...hint}>
+      <span class="copied">
+        <code>{text}</code>
+        <CopyButton text={text} label={label} />
+      </span>
+    </Fact>
   )
 }
 
@@ -74,7 +79,7 @@ export function ItemEditor(props: {
   change: (text: string) => void
 }): JSX.Element {
   const [fieldId, hintId] = [useId(), useId()]
-  const checked = checkedItem(props.text, props.id)
+  const checked = parseItem(props.text, props.id)
   const isFine = 'item' in checked
   return (
     <div class="editor">
@@ -93,7 +98,7 @@ export function ItemEditor(props: {
       <div class="editor-line">
         <small id={hintId} class={isFine ? 'fine' : 'wrong'} role="status">
           <Sign of={isFine ? 'tick' : 'cross'} />{' '}
-          {isFine ? t().jsonValid : reasonText(checked, props.id)}
+          {isFine ? t().jsonValid : formatReason(checked, props.id)}
         </small>
         <Button
           text={t().format}
@@ -106,7 +111,7 @@ export function ItemEditor(props: {
   )
 }
 
-function reasonText(checked: Exclude<Checked, { item: unknown }>, id: string | null): string {
+function formatReason(checked: Exclude<ParsedItem, { item: unknown }>, id: string | null): string {
   switch (checked.reason) {
     case 'not-object':
       return t().jsonNotObject

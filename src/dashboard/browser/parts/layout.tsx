@@ -1,7 +1,7 @@
 import type { ComponentChildren, JSX } from 'preact'
-import { useId } from 'preact/hooks'
+import { useEffect, useId, useState } from 'preact/hooks'
 import { isoTime } from '../../../base/iso-time.ts'
-import { t, timeText } from '../language/language.ts'
+import { formatTime, t } from '../language/language.ts'
 import { formatRoute } from '../routing/routes.ts'
 
 /** The title of a view, its explanation, and its main button. */
@@ -69,6 +69,35 @@ export function Field(
   )
 }
 
+/** A form with one field that leads to another view. */
+export function JumpForm(
+  props: JSX.IntrinsicElements['input'] & {
+    label: string
+    button: string
+    /** The text before the user changes it. */
+    start?: string
+    go: (text: string) => void
+  },
+): JSX.Element {
+  const { label, button, start = '', go, ...input } = props
+  const [text, setText] = useState(start)
+  useEffect(() => setText(start), [start])
+  return (
+    <form
+      class="inline jump"
+      onSubmit={(event) => {
+        event.preventDefault()
+        go(text)
+      }}
+    >
+      <Field label={label} value={text} change={setText} {...input} />
+      <button type="submit" class="secondary" disabled={input.required === true && text === ''}>
+        {button}
+      </button>
+    </form>
+  )
+}
+
 export function Choice(props: {
   label: string
   title?: string
@@ -132,5 +161,5 @@ export function Fact(props: {
 /** A timestamp in milliseconds since the Unix epoch. */
 export function Time({ at }: { at: number }): JSX.Element {
   const iso = isoTime(at)
-  return <time dateTime={iso}>{iso.endsWith('Z') ? timeText(at) : iso}</time>
+  return <time dateTime={iso}>{iso.endsWith('Z') ? formatTime(at) : iso}</time>
 }

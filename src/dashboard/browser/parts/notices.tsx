@@ -18,7 +18,7 @@ export function Sign({ of }: { of: keyof typeof PATHS }): JSX.Element {
 }
 
 /** Returns the text to show for an error: the message of the node, if the node sent a message. */
-export function failureText(error: unknown): string {
+export function formatFailure(error: unknown): string {
   if (sessionState.value === 'ended') return t().ended
   if (!(error instanceof ClientError)) return t().unreachable
   if (error.status === 0 && error.code !== 'NAME_INVALID') return t().unreachable
@@ -41,11 +41,11 @@ export function Notice(props: {
 }
 
 /** Shows an error, and a button to try again. */
-export function Failure(props: { error: unknown; again?: () => void }): JSX.Element {
+export function FailureNotice(props: { error: unknown; again?: () => void }): JSX.Element {
   return (
     <div class="notice bad" role="alert">
       <p>
-        <strong>{t().failed}</strong> {failureText(props.error)}
+        <strong>{t().failed}</strong> {formatFailure(props.error)}
       </p>
       {props.again !== undefined && <Button text={t().tryAgain} act={props.again} />}
     </div>
@@ -60,7 +60,7 @@ export function Waiting<Value>(props: {
 }): JSX.Element {
   const { loaded, again, children } = props
   if (loaded.state === 'loaded') return children(loaded.value)
-  if (loaded.state === 'failed') return <Failure error={loaded.error} again={again} />
+  if (loaded.state === 'failed') return <FailureNotice error={loaded.error} again={again} />
   return <Loading />
 }
 

@@ -7,7 +7,7 @@ import {
 import type { Texts } from '../language/english.ts'
 
 /** The item in a text, or the reason why the text cannot be saved as an item. */
-export type Checked =
+export type ParsedItem =
   | { readonly item: JsonObject }
   | {
       readonly reason: 'json'
@@ -19,13 +19,18 @@ export type Checked =
   | { readonly reason: 'not-object' | 'id-not-text' | 'id-changed' }
 
 /** Checks `text` with the rules of the node. `id` is the id of the item, or null for a new item. */
-export function checkedItem(text: string, id: string | null): Checked {
+export function parseItem(text: string, id: string | null): ParsedItem {
   let value: Json
   try {
     value = parseStrictText(text)
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error
-    return { reason: 'json', code: error.code, detail: error.message, location: locationIn(error) }
+    return {
+      reason: 'json',
+      code: error.code,
+      detail: error.message,
+      location: findLocation(error),
+    }
   }
   if (!isJsonObject(value)) return { reason: 'not-object' }
   if (value.id !== undefined && typeof value.id !== 'string') return { reason: 'id-not-text' }
@@ -34,7 +39,7 @@ export function checkedItem(text: string, id: string | null): Checked {
 }
 
 /** Returns the position of the error, or null, because not all browsers put the position into the message. */
-function locationIn({ message }: Error): { line: number; column: number } | null {
+function findLocation({ message }: Error): { line: number; column: number } | null {
   const [, line, column] = /line (\d+) column (\d+)/.exec(message) ?? []
   return line === undefined ? null : { line: Number(line), column: Number(column) }
 }
@@ -56,7 +61,7 @@ export const DIFFERENCES_SHOWN_MAX = 200
  * Lists the differences between `before` and `after`, member by member, in the order of the members: one more than the
  * page shows, if there are more.
  */
-export function differences(before: unknown, after: unknown): readonly Difference[] {
+export function findDifferences(before: unknown, after: unknown): readonly Difference[] {
   const found: Difference[] = []
   collect('', before, after, found)
   return found.slice(0, DIFFERENCES_SHOWN_MAX + 1)
@@ -102,10 +107,10 @@ export type Operator = keyof Texts['operators']
  * Returns the JSON of a filter with one condition, or null if `member` is empty. If `text` is a number, true, false or
  * null, the filter compares with that value and also with the string, because the user cannot say which is meant.
  */
-export function simpleWhere(member: string, operator: Operator, text: string): string | null {
+export function toWhere(member: string, operator: Operator, text: string): string | null {
   const name = member.trim()
   if (name === '') return null
-  const value = scalarOf(text)
+  const value = parseScalar(text)
   if (operator === 'eq' && value !== text) {
     return JSON.stringify({ or: [{ [name]: { eq: value } }, { [name]: { eq: text } }] })
   }
@@ -117,7 +122,7 @@ export function simpleWhere(member: string, operator: Operator, text: string): s
   return JSON.stringify({ [name]: { [operator]: isText ? text : value } })
 }
 
-function scalarOf(text: string): string | number | boolean | null {
+function parseScalar(text: string): string | number | boolean | null {
   if (text === 'true' || text === 'false') return text === 'true'
   if (text === 'null') return null
   return /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(text) ? Number(text) : text

@@ -46,11 +46,11 @@ export function nodePath(path: string): string | null {
 }
 
 /** Returns the member of `item` at `path`, or undefined. */
-export function valueAt(item: unknown, path: string): unknown {
-  return memberAt(item, parsePath(path))
+export function findMember(item: unknown, path: string): unknown {
+  return followPath(item, parsePath(path))
 }
 
-function memberAt(item: unknown, names: readonly string[]): unknown {
+function followPath(item: unknown, names: readonly string[]): unknown {
   let value = item
   for (const name of names) {
     if (!isJsonObject(value) || !Object.hasOwn(value, name)) return undefined
@@ -63,12 +63,12 @@ function memberAt(item: unknown, names: readonly string[]): unknown {
 function shownItems(items: readonly ListedItem[], columns: readonly string[]) {
   if (columns.length === 0) return items
   return items.map((item) =>
-    Object.fromEntries([['id', item.id], ...columns.map((path) => [path, valueAt(item, path)])]),
+    Object.fromEntries([['id', item.id], ...columns.map((path) => [path, findMember(item, path)])]),
   )
 }
 
 /** Returns the shown items as NDJSON: one JSON object per line. */
-export function ndjsonOf(items: readonly ListedItem[], columns: readonly string[]): string {
+export function formatNdjson(items: readonly ListedItem[], columns: readonly string[]): string {
   return shownItems(items, columns)
     .map((item) => `${JSON.stringify(item)}\n`)
     .join('')
@@ -87,19 +87,19 @@ export function csvColumns(
  * Returns the shown items as CSV (RFC 4180), or with tabs for the clipboard. Strings are cells without JSON quotes, null
  * and missing members are empty cells, and other values are JSON.
  */
-export function csvOf(
+export function formatCsv(
   items: readonly ListedItem[],
   columns: readonly string[],
   separator: ',' | '\t' = ',',
 ): string {
   const paths = columns.map(parsePath)
-  const rows = items.map((item) => [item.id, ...paths.map((names) => memberAt(item, names))])
+  const rows = items.map((item) => [item.id, ...paths.map((names) => followPath(item, names))])
   return [['id', ...columns], ...rows]
-    .map((row) => `${row.map((value) => cellOf(value, separator)).join(separator)}\r\n`)
+    .map((row) => `${row.map((value) => formatCell(value, separator)).join(separator)}\r\n`)
     .join('')
 }
 
-function cellOf(value: unknown, separator: string): string {
+function formatCell(value: unknown, separator: string): string {
   if (value === undefined || value === null) return ''
   const text = typeof value === 'string' ? withoutFormula(value) : JSON.stringify(value)
   const isPlain = !/["\r\n]/.test(text) && !text.includes(separator)

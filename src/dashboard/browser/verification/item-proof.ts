@@ -8,7 +8,7 @@ import {
   VerifyingReader,
   type VerifySignature,
 } from '../../../chain/portable.ts'
-import { differences } from '../text/json.ts'
+import { findDifferences } from '../text/json.ts'
 import { type FaultCode, FaultFound } from './checks.ts'
 import { type KnownNode, type Remembered, requireKey } from './known-chain.ts'
 
@@ -73,7 +73,7 @@ export async function proveItem(
     const checkpoint = toCheckpoint(remembered, key)
     const reader = new VerifyingReader({ verifySignature, key, checkpoint, fetch })
     const proven = await reader.readEntry(db, id, position)
-    const isShown = proven.entry === null || differences(item, proven.entry.item).length === 0
+    const isShown = proven.entry === null || findDifferences(item, proven.entry.item).length === 0
     if (!isShown) return { refused: 'otherItem' }
     const { size, root } = reader.checkpoint ?? proven.checkpoint
     return {

@@ -181,7 +181,7 @@ export function verifyListedBlock(
   const { body, ...sealed } = parts
   const foreign = body.findIndex((entry) => Object(entry).serverid !== serverId)
   if (foreign !== -1) return { code: 'serverid', index: foreign }
-  const erased = erasedIn(value)
+  const erased = findErased(value)
   const entries = body.map((entry, index) => entryText(entry, erased.has(index)))
   const malformed = entries.indexOf(null)
   if (malformed !== -1) return { code: 'shape', index: malformed }
@@ -203,7 +203,7 @@ function entryText(value: Json, isErased: boolean): string | null {
 }
 
 /** Returns the indexes of the erased entries, which have no blind. */
-function erasedIn(value: Json): ReadonlySet<number> {
+function findErased(value: Json): ReadonlySet<number> {
   const proof = isJsonObject(value) && isJsonObject(value.proof) ? value.proof : {}
   const blinds = Array.isArray(proof.blinds) ? proof.blinds : []
   return new Set(blinds.flatMap((blind, index) => (blind === null ? [index] : [])))

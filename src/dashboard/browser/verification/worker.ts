@@ -44,7 +44,7 @@ async function verify({ base, remembered, item }: VerifyRequest): Promise<Worker
     if (reply.ok) return text
     throw reply.status === 500 ? new UnreadableReply() : new RefusedError(reply.status, text)
   }
-  const { serverid: serverId } = objectIn(await textAt('serverid'))
+  const { serverid: serverId } = requireObject(await textAt('serverid'))
   if (typeof serverId !== 'number') throw new RefusedError(0, 'no server id')
   if (item !== undefined) {
     const source = {
@@ -72,7 +72,7 @@ async function verify({ base, remembered, item }: VerifyRequest): Promise<Worker
     remembered,
     blocks: async (from: number, limit: number) => {
       const query = `serverid=${serverId}&proof=1&offset=${from}&limit=${limit}`
-      const { ledgers } = objectIn(await textAt(`ledgers?${query}`))
+      const { ledgers } = requireObject(await textAt(`ledgers?${query}`))
       if (!Array.isArray(ledgers)) throw new UnreadableReply()
       return ledgers
     },
@@ -83,7 +83,7 @@ async function verify({ base, remembered, item }: VerifyRequest): Promise<Worker
   return { kind: 'verdict', verdict }
 }
 
-function objectIn(text: string): Record<string, Json> {
+function requireObject(text: string): Record<string, Json> {
   const value = parseForeignJsonOrNull(text)
   if (isJsonObject(value)) return value
   throw new UnreadableReply()

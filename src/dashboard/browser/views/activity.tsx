@@ -1,5 +1,5 @@
 import type { JSX } from 'preact'
-import { bytesText, clockText, numberText, t } from '../language/language.ts'
+import { formatBytes, formatClock, formatNumber, t } from '../language/language.ts'
 import { type ActivityReply, toChart } from '../node/activity.ts'
 import { ledger } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
@@ -30,9 +30,9 @@ function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
   const { from, to, barMinutes, rates, sizes, entries, blocks } = toChart(reply)
   const axis = (
     <p class="chart-axis soft">
-      <span>{clockText(from)}</span>
-      <span>{clockText((from + to) / 2)}</span>
-      <span>{clockText(to, { timeZoneName: 'short' })}</span>
+      <span>{formatClock(from)}</span>
+      <span>{formatClock((from + to) / 2)}</span>
+      <span>{formatClock(to, { timeZoneName: 'short' })}</span>
     </p>
   )
   return (
@@ -45,10 +45,15 @@ function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
           </>
         )}
       </p>
-      <Chart title={t().entriesPerMinute(barMinutes)} format={numberText} values={rates} gap={0.75}>
+      <Chart
+        title={t().entriesPerMinute(barMinutes)}
+        format={formatNumber}
+        values={rates}
+        gap={0.75}
+      >
         {axis}
       </Chart>
-      <Chart title={t().storeSize} format={bytesText} values={sizes} gap={0}>
+      <Chart title={t().storeSize} format={formatBytes} values={sizes} gap={0}>
         {axis}
       </Chart>
     </div>

@@ -1,14 +1,14 @@
 import type { JSX } from 'preact'
 import { useEffect, useId, useState } from 'preact/hooks'
 import { type Attachment, ClientError } from '../../../client/index.ts'
-import { bytesText, t } from '../language/language.ts'
+import { formatBytes, t } from '../language/language.ts'
 import { saveFile, toDataUrl } from '../node/files.ts'
 import { type ItemName, ledger } from '../node/ledger.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
 import { LongText } from '../parts/json.tsx'
 import { Button, Field } from '../parts/layout.tsx'
-import { Failure, Waiting } from '../parts/notices.tsx'
+import { FailureNotice, Waiting } from '../parts/notices.tsx'
 import { previewKind } from '../text/preview.ts'
 
 const SHOWN_MAX = 200
@@ -111,7 +111,8 @@ function AttachmentRow(props: {
       <div>
         <strong class="name">{name}</strong>
         <small>
-          {type} · {bytesText(length)} · SHA-256 <code title={sha256}>{sha256.slice(0, 16)}…</code>
+          {type} · {formatBytes(length)} · SHA-256{' '}
+          <code title={sha256}>{sha256.slice(0, 16)}…</code>
         </small>
       </div>
       <div class="buttons" aria-busy={action.busy}>
@@ -126,7 +127,7 @@ function AttachmentRow(props: {
         <Button text={t().download} subject={name} disabled={action.busy} act={save} />
         <Button text={t().delete} subject={name} act={remove} />
       </div>
-      {action.error !== undefined && <Failure error={action.error} />}
+      {action.error !== undefined && <FailureNotice error={action.error} />}
       {preview !== null && (
         <div class="preview">
           {'image' in preview ? (

@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
 import { Choice, Field } from '../parts/layout.tsx'
-import { type Operator, simpleWhere } from '../text/json.ts'
+import { type Operator, toWhere } from '../text/json.ts'
 
 const OPERATORS: readonly Operator[] = [
   ...(['eq', 'neq', 'gt', 'gte', 'lt', 'lte'] as const),
@@ -20,7 +20,7 @@ export function ItemFilter(props: {
   const [fields, setFields] = useState(EMPTY)
   const set = (changed: Partial<typeof EMPTY>) => setFields({ ...fields, ...changed })
   const { member, operator, value, json } = fields
-  const where = json.trim() === '' ? simpleWhere(member, operator, value) : json
+  const where = json.trim() === '' ? toWhere(member, operator, value) : json
   // Conditions from the address, for example after “back”, are shown as JSON.
   useEffect(() => {
     if (props.where !== where) set({ member: '', value: '', json: props.where ?? '' })

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ClientError, type Operations } from '../../../client/index.ts'
-import { methodText, t } from '../language/language.ts'
+import { formatMethod, t } from '../language/language.ts'
 import { type ItemName, ledger } from '../node/ledger.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useLoaded } from '../parts/hooks.ts'
@@ -9,7 +9,7 @@ import { ShortJson, WholeJson } from '../parts/json.tsx'
 import { Button, Time } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { formatRoute, ledgerAt } from '../routing/routes.ts'
-import { DIFFERENCES_SHOWN_MAX, type Difference, differences } from '../text/json.ts'
+import { DIFFERENCES_SHOWN_MAX, type Difference, findDifferences } from '../text/json.ts'
 import { ItemProof } from './item-proof.tsx'
 
 const STEP = 20
@@ -18,7 +18,7 @@ const HISTORY = 'GET /api/{db}/{id}/history'
 type ShownRevision = Operations[typeof HISTORY]['reply']['history'][number]
 
 /** Returns the newest `count` + 1 revisions: `count` to show, and one with which the oldest of them is compared. */
-async function revisionsOf(
+async function readRevisions(
   path: ItemName,
   count: number,
   signal: AbortSignal,
@@ -36,12 +36,14 @@ async function revisionsOf(
  * Lists the revisions of an item, newest first, with their differences. Lets the user erase former revisions. Reloads
  * when `version` changes.
  */
-export function History(props: ItemName & { version: number; changed: () => void }): JSX.Element {
+export function HistorySection(
+  props: ItemName & { version: number; changed: () => void },
+): JSX.Element {
   const { db, id, version } = props
   const [count, setCount] = useState(STEP)
   const [erasing, setErasing] = useState<readonly string[] | 'former' | null>(null)
   const [loaded, reload] = useLoaded(JSON.stringify([db, id, count]), (signal) =>
-    revisionsOf({ db, id }, count, signal),
+    readRevisions({ db, id }, count, signal),
   )
   useEffect(reload, [version])
   return (
@@ -119,11 +121,11 @@ function RevisionRow(props: {
   const height = Number(position.split('.')[0])
   // Revisions are compared only if neither is erased, because an erased revision has no content.
   const isCompared = method === 'update_item' && erased !== true && props.before?.erased !== true
-  const changes = isCompared ? differences(props.before?.item, item) : null
+  const changes = isCompared ? findDifferences(props.before?.item, item) : null
   return (
     <li class="card">
       <p class="revision-head">
-        <strong>{methodText(method)}</strong> <Time at={timestamp} />{' '}
+        <strong>{formatMethod(method)}</strong> <Time at={timestamp} />{' '}
         <a href={formatRoute(ledgerAt(height))}>{t().revision(position)}</a>
       </p>
       {erased === true && <p>{t().erasedRevision}</p>}

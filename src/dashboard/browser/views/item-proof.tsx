@@ -4,9 +4,9 @@ import { t } from '../language/language.ts'
 import { saveFile } from '../node/files.ts'
 import { ledger } from '../node/ledger.ts'
 import { useAction } from '../parts/hooks.ts'
-import { Copied } from '../parts/json.tsx'
+import { CopiedFact } from '../parts/json.tsx'
 import { Button, Fact, Time } from '../parts/layout.tsx'
-import { Failure, Sign } from '../parts/notices.tsx'
+import { FailureNotice, Sign } from '../parts/notices.tsx'
 import type { ShownItem } from '../verification/item-proof.ts'
 import { type ItemOutcome, verifyItem } from '../verification/run.ts'
 
@@ -35,7 +35,7 @@ export function ItemProof(props: { shown: ShownItem }): JSX.Element {
         />
       </div>
       <div aria-live="polite">
-        {action.error !== undefined && <Failure error={action.error} />}
+        {action.error !== undefined && <FailureNotice error={action.error} />}
         {outcome !== null && action.error === undefined && (
           <ProofOutcome outcome={outcome} position={position} />
         )}
@@ -78,9 +78,7 @@ function ProofOutcome(props: { outcome: ItemOutcome; position: string }): JSX.El
             </Fact>
           )}
           <Fact name={t().checkpoint}>{t().blocks(size)}</Fact>
-          <Fact name={t().keyId}>
-            <Copied text={seen.verifierKey.split('+')[1] ?? ''} label={t().keyId} />
-          </Fact>
+          <CopiedFact text={seen.verifierKey.split('+')[1] ?? ''} label={t().keyId} />
         </dl>
       </div>
       <p class="soft unproven-title">{t().notProvenTitle}</p>

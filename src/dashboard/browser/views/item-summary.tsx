@@ -1,9 +1,9 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
-import { numberText, t } from '../language/language.ts'
+import { formatNumber, t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { useLoaded } from '../parts/hooks.ts'
-import { ShortJson, ShortText } from '../parts/json.tsx'
+import { toShort } from '../parts/json.tsx'
 import { Choice } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { Table } from '../parts/table.tsx'
@@ -76,9 +76,9 @@ function Groups(props: Source & { group: readonly string[]; of: string }): JSX.E
               .slice(0, SHOWN_MAX)
               .map((one, at) => [
                 at,
-                ...group.map((path) => <Value value={one.group[path]} />),
-                numberText(one.count),
-                ...values.map((name) => <Value value={one[name]?.[of]} />),
+                ...group.map((path) => toCell(one.group[path])),
+                formatNumber(one.count),
+                ...values.map((name) => toCell(one[name]?.[of])),
               ])}
           />
           {groups.length > SHOWN_MAX && <p class="soft">{t().firstOnly(SHOWN_MAX)}</p>}
@@ -88,11 +88,6 @@ function Groups(props: Source & { group: readonly string[]; of: string }): JSX.E
   )
 }
 
-function Value({ value }: { value: unknown }): JSX.Element {
-  if (typeof value === 'number') return <>{numberText(value)}</>
-  return typeof value === 'string' ? (
-    <ShortText text={value} />
-  ) : (
-    <ShortJson value={value ?? null} />
-  )
+function toCell(value: unknown): string | JSX.Element {
+  return typeof value === 'number' ? formatNumber(value) : toShort(value ?? null)
 }

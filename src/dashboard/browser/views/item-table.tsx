@@ -1,18 +1,18 @@
 import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
 import { saveFile } from '../node/files.ts'
-import { CopyButton, ShortJson, ShortText } from '../parts/json.tsx'
+import { CopyButton, ShortJson, toShort } from '../parts/json.tsx'
 import { Button } from '../parts/layout.tsx'
 import { Table } from '../parts/table.tsx'
 import { formatRoute } from '../routing/routes.ts'
 import {
   csvColumns,
-  csvOf,
+  findMember,
+  formatCsv,
+  formatNdjson,
   type ListedItem,
   memberPaths,
-  ndjsonOf,
   PATHS_SHOWN_MAX,
-  valueAt,
 } from '../text/table.ts'
 
 interface Shown {
@@ -39,16 +39,14 @@ export function ItemTable(props: Shown & { remove: (id: string) => void }): JSX.
         id,
         <a href={formatRoute({ view: 'item', db, id })}>{id}</a>,
         ...(isJson ? [<ShortJson value={members} />] : []),
-        ...columns.map((path) => <Cell value={valueAt({ id, ...members }, path)} />),
+        ...columns.map((path) => {
+          const value = findMember({ id, ...members }, path)
+          return value === undefined ? null : toShort(value)
+        }),
         <Button text={t().delete} subject={id} act={() => remove(id)} />,
       ])}
     />
   )
-}
-
-function Cell({ value }: { value: unknown }): JSX.Element | null {
-  if (value === undefined) return null
-  return typeof value === 'string' ? <ShortText text={value} /> : <ShortJson value={value} />
 }
 
 /** Lets the user choose the members that are shown as columns. */
@@ -101,11 +99,11 @@ export function ItemExport({ db, items, columns }: Shown): JSX.Element {
         <span class="soft">{t().tooManyCells}</span>
       ) : (
         <>
-          <CopyButton text={() => csvOf(items, inCsv, '\t')} label={t().table} />
-          {save('CSV', 'text/csv', () => csvOf(items, inCsv))}
+          <CopyButton text={() => formatCsv(items, inCsv, '\t')} label={t().table} />
+          {save('CSV', 'text/csv', () => formatCsv(items, inCsv))}
         </>
       )}
-      {save('NDJSON', 'application/x-ndjson', () => ndjsonOf(items, columns))}
+      {save('NDJSON', 'application/x-ndjson', () => formatNdjson(items, columns))}
     </div>
   )
 }

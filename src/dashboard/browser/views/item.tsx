@@ -8,17 +8,17 @@ import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
 import { CopyButton, ItemEditor, WholeJson } from '../parts/json.tsx'
 import { Button, Trail } from '../parts/layout.tsx'
-import { Failure, showMessage, Waiting } from '../parts/notices.tsx'
+import { FailureNotice, showMessage, Waiting } from '../parts/notices.tsx'
 import { formatRoute, itemsAt } from '../routing/routes.ts'
-import { checkedItem } from '../text/json.ts'
+import { parseItem } from '../text/json.ts'
 import { Attachments } from './attachments.tsx'
-import { History } from './item-history.tsx'
+import { HistorySection } from './item-history.tsx'
 import { ItemProof } from './item-proof.tsx'
 
 type ReadItem = Read<Record<string, unknown>>
 
 /** Shows an item and its history, and lets the user change and delete it. */
-export function Item({ db, id }: ItemName): JSX.Element {
+export function ItemView({ db, id }: ItemName): JSX.Element {
   const [loaded, reload] = useLoaded(JSON.stringify([db, id]), (signal) =>
     ledger.database(db).read(id, { signal }),
   )
@@ -29,7 +29,7 @@ export function Item({ db, id }: ItemName): JSX.Element {
     setVersion((before) => before + 1)
     reload()
   }
-  useChanges(({ entry }) => entry.db === db && idOf(entry) === id, changed)
+  useChanges(({ entry }) => entry.db === db && findId(entry) === id, changed)
   return (
     <>
       <Trail>
@@ -47,7 +47,7 @@ export function Item({ db, id }: ItemName): JSX.Element {
             <section class="card">
               <WholeJson value={read.item} />
               <div class="buttons">
-                <CopyButton text={textOf(read)} label={t().json} />
+                <CopyButton text={formatItem(read)} label={t().json} />
                 <Button text={t().delete} class="secondary" act={() => setMode('deleting')} />
                 <Button text={t().edit} class="" act={() => setMode('edited')} />
               </div>
@@ -58,12 +58,12 @@ export function Item({ db, id }: ItemName): JSX.Element {
       </Waiting>
       {mode === 'deleting' && <DeleteItem {...{ db, id }} close={show} done={changed} />}
       <Attachments db={db} id={id} version={version} />
-      <History db={db} id={id} version={version} changed={changed} />
+      <HistorySection db={db} id={id} version={version} changed={changed} />
     </>
   )
 }
 
-function idOf(entry: { readonly [member: string]: unknown }): unknown {
+function findId(entry: { readonly [member: string]: unknown }): unknown {
   return entry.id ?? Object(entry.item).id
 }
 
@@ -73,9 +73,9 @@ function EditedItem(
 ): JSX.Element {
   const { db, id, newest, close, done } = props
   const [base, setBase] = useState(newest)
-  const [text, setText] = useState(textOf(newest))
+  const [text, setText] = useState(formatItem(newest))
   const action = useAction()
-  const checked = checkedItem(text, id)
+  const checked = parseItem(text, id)
   const isOld = base?.etag !== newest?.etag
   const save = async () => {
     if (!('item' in checked) || base === null) return
@@ -89,7 +89,7 @@ function EditedItem(
   }
   const reload = () => {
     setBase(newest)
-    setText(textOf(newest))
+    setText(formatItem(newest))
     if (isConflict) done()
   }
   const { error } = action
@@ -109,7 +109,7 @@ function EditedItem(
           <Button text={t().reloadItem} act={reload} />
         </div>
       )}
-      {error !== undefined && !isConflict && <Failure error={error} />}
+      {error !== undefined && !isConflict && <FailureNotice error={error} />}
       <div class="buttons">
         <Button text={t().cancel} class="secondary" act={close} />
         <button type="submit" disabled={!('item' in checked) || isOld} aria-busy={action.busy}>
@@ -120,7 +120,7 @@ function EditedItem(
   )
 }
 
-function textOf(read: ReadItem | null): string {
+function formatItem(read: ReadItem | null): string {
   return JSON.stringify(read?.item ?? {}, null, 2)
 }
 

@@ -6,11 +6,11 @@ import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useLoaded } from '../parts/hooks.ts'
 import { ItemEditor } from '../parts/json.tsx'
-import { Button, Choice, Field, Pages, Trail, ViewHead } from '../parts/layout.tsx'
+import { Button, Choice, JumpForm, Pages, Trail, ViewHead } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
 import { type ItemList, itemsAt, PAGE_SIZES } from '../routing/routes.ts'
-import { checkedItem } from '../text/json.ts'
+import { parseItem } from '../text/json.ts'
 import type { ListedItem } from '../text/table.ts'
 import { DeleteItem } from './item.tsx'
 import { ItemFilter } from './item-filter.tsx'
@@ -22,7 +22,7 @@ interface ItemPage {
   readonly hasNext: boolean
 }
 
-async function pageOf(db: string, list: ItemList, signal: AbortSignal): Promise<ItemPage> {
+async function readPage(db: string, list: ItemList, signal: AbortSignal): Promise<ItemPage> {
   const { page, size, where, order } = list
   const parts = [
     ...(where === null ? [] : [`"where":${where}`]),
@@ -41,7 +41,7 @@ async function pageOf(db: string, list: ItemList, signal: AbortSignal): Promise<
 }
 
 /** Returns the number of matching items, or null if counting failed, for example because it took too long. */
-async function countOf(
+async function readCount(
   db: string,
   where: string | null,
   signal: AbortSignal,
@@ -61,9 +61,9 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
   const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)
   const { columns: _, ...loadedBy } = list
   const key = JSON.stringify([db, loadedBy])
-  const [loaded, reload] = useLoaded(key, (signal) => pageOf(db, list, signal))
+  const [loaded, reload] = useLoaded(key, (signal) => readPage(db, list, signal))
   const [counted, recount] = useLoaded(JSON.stringify([db, list.where]), (signal) =>
-    countOf(db, list.where, signal),
+    readCount(db, list.where, signal),
   )
   const count = counted.state === 'loaded' ? counted.value : null
   useChanges(({ entry }) => entry.db === db, reload)
@@ -83,7 +83,13 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
         <Button text={t().addItem} class="" act={() => setAsking('new')} />
       </ViewHead>
       <div class="tools">
-        <OpenItem db={db} />
+        <JumpForm
+          label={t().openId}
+          button={t().open}
+          required
+          spellcheck={false}
+          go={(id) => goTo({ view: 'item', db, id })}
+        />
         <div class="inline">
           <Order db={db} order={list.order} choose={(order) => show({ order, page: 1 })} />
           <Choice
@@ -101,7 +107,7 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
             <ColumnChoice {...{ items, columns }} choose={(chosen) => show({ columns: chosen })} />
             <ItemSummary {...{ db, items }} where={list.where} />
             {items.length === 0 ? (
-              <p class="empty">{emptyText(list)}</p>
+              <p class="empty">{formatEmpty(list)}</p>
             ) : (
               <>
                 <ItemTable {...{ db, items, columns }} remove={(id) => setAsking({ delete: id })} />
@@ -114,7 +120,7 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
                 forward={[t().next, hasNext ? () => show({ page: page + 1 }) : null]}
               >
                 {count === null
-                  ? t().pageOf(page)
+                  ? t().pageNumber(page)
                   : t().pageOfPages(page, Math.max(page, Math.ceil(count / list.size)))}
               </Pages>
             )}
@@ -129,27 +135,9 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
   )
 }
 
-function emptyText({ page, where }: ItemList): string {
+function formatEmpty({ page, where }: ItemList): string {
   if (page > 1) return t().noSuchPage(page)
   return where === null ? t().noItems : t().noMatches
-}
-
-function OpenItem({ db }: { db: string }): JSX.Element {
-  const [id, setId] = useState('')
-  return (
-    <form
-      class="inline jump"
-      onSubmit={(event) => {
-        event.preventDefault()
-        if (id !== '') goTo({ view: 'item', db, id })
-      }}
-    >
-      <Field label={t().openId} value={id} change={setId} spellcheck={false} />
-      <button type="submit" class="secondary" disabled={id === ''}>
-        {t().open}
-      </button>
-    </form>
-  )
 }
 
 /** Returns the indexed paths of `db`, or an empty list if the session may not read the indexes. */
@@ -183,14 +171,14 @@ function Order(props: {
       value={order ?? ''}
       options={[
         ['', t().ofCreation],
-        ...[...orders].map((text) => [text, orderText(text)] as const),
+        ...[...orders].map((text) => [text, formatOrder(text)] as const),
       ]}
       choose={(chosen) => choose(chosen === '' ? null : chosen)}
     />
   )
 }
 
-function orderText(order: string): string {
+function formatOrder(order: string): string {
   const [, path, direction] = /^(\S+) (ASC|DESC)$/.exec(order) ?? []
   if (path === undefined) return order
   return direction === 'ASC' ? t().ascending(path) : t().descending(path)
@@ -198,7 +186,7 @@ function orderText(order: string): string {
 
 function NewItem({ db, ...ends }: DialogEnds & { db: string }): JSX.Element {
   const [text, setText] = useState('{\n  "name": ""\n}')
-  const checked = checkedItem(text, null)
+  const checked = parseItem(text, null)
   const isValid = 'item' in checked
   const add = async () => {
     const { id } = await ledger.database<object>(db).create(isValid ? checked.item : {})

@@ -1,12 +1,12 @@
 import type { JSX } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
-import { methodText, t } from '../language/language.ts'
+import { formatMethod, t } from '../language/language.ts'
 import { type ListedBlock, type ListedEntry, ledger, readBlocks } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
-import { Button, Choice, Field, Pages, Time, ViewHead } from '../parts/layout.tsx'
-import { Failure, Waiting } from '../parts/notices.tsx'
+import { Button, Choice, Field, JumpForm, Pages, Time, ViewHead } from '../parts/layout.tsx'
+import { FailureNotice, Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
 import { formatRoute, itemsAt, type LedgerRoute, ledgerAt } from '../routing/routes.ts'
 
@@ -23,7 +23,15 @@ export function Ledger({ now }: { now: LedgerRoute }): JSX.Element {
     <>
       <ViewHead title={t().ledger} text={t().ledgerIs} />
       <div class="tools">
-        <HeightForm now={now} />
+        <JumpForm
+          label={t().height}
+          button={t().goToHeight}
+          start={`${height ?? ''}`}
+          inputMode="numeric"
+          pattern="[0-9]{0,15}"
+          placeholder={t().newest}
+          go={(text) => goTo({ ...now, height: text === '' ? null : Number(text) })}
+        />
         <WantedForm now={now} />
       </div>
       {isSearch ? (
@@ -126,33 +134,6 @@ function OutOfRange(props: { height: number; size: number; newest: LedgerRoute }
   )
 }
 
-function HeightForm({ now }: { now: LedgerRoute }): JSX.Element {
-  const { height } = now
-  const [text, setText] = useState(height === null ? '' : `${height}`)
-  useEffect(() => setText(height === null ? '' : `${height}`), [height])
-  return (
-    <form
-      class="inline jump"
-      onSubmit={(event) => {
-        event.preventDefault()
-        goTo({ ...now, height: text === '' ? null : Number(text) })
-      }}
-    >
-      <Field
-        label={t().height}
-        inputMode="numeric"
-        pattern="[0-9]{0,15}"
-        placeholder={t().newest}
-        value={text}
-        change={setText}
-      />
-      <button type="submit" class="secondary">
-        {t().goToHeight}
-      </button>
-    </form>
-  )
-}
-
 function WantedForm({ now }: { now: LedgerRoute }): JSX.Element {
   const change = (wanted: Partial<EntryFilter>) => goTo({ ...now, ...wanted })
   const [databases, reload] = useLoaded('names', (signal) => ledger.databases({ signal }))
@@ -240,7 +221,7 @@ function EntryRow({ entry }: { entry: ListedEntry }): JSX.Element {
   return (
     <li class="entry">
       <span class={`method ${method}`} title={method}>
-        {methodText(method)}
+        {formatMethod(method)}
       </span>{' '}
       <span class="where">
         <a href={formatRoute(itemsAt(db))}>{db}</a>
@@ -341,7 +322,7 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
           {found.blocks.length === 0 && <p class="empty">{t().noEntries}</p>}
         </>
       )}
-      {error !== undefined && <Failure error={error} again={() => void search(found)} />}
+      {error !== undefined && <FailureNotice error={error} again={() => void search(found)} />}
       <nav class="pages" aria-label={t().pages}>
         <span role="status" aria-busy={busy}>
           {found === null ? t().loading : t().searched(found.searched)}

@@ -10,9 +10,9 @@ import {
 } from '../node/ledger.ts'
 import { nodeStatus, useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
-import { Copied, LongText } from '../parts/json.tsx'
+import { CopiedFact, LongText } from '../parts/json.tsx'
 import { Button, Fact, Time, ViewHead } from '../parts/layout.tsx'
-import { Failure, failureText, Loading, Notice, Waiting } from '../parts/notices.tsx'
+import { FailureNotice, formatFailure, Loading, Notice, Waiting } from '../parts/notices.tsx'
 import { route } from '../routing/address.ts'
 import { formatRoute, ledgerAt } from '../routing/routes.ts'
 import { ActivitySection } from './activity.tsx'
@@ -26,7 +26,7 @@ async function readFacts(signal: AbortSignal) {
     ledger.request('GET /api/ledgers/{serverid}/vkey', input, { signal }),
     statusClient
       .request('GET /api/ledgers/{serverid}/checkpoint', input, { signal })
-      .catch(failureText),
+      .catch(formatFailure),
     ledger.size({ signal }),
   ])
   const [block] = size === 0 ? [] : await readBlocks(size - 1, 1, signal)
@@ -44,9 +44,7 @@ export function Node(): JSX.Element {
       <Waiting loaded={loaded} again={reload}>
         {({ serverId, verifierKey, checkpoint, head }) => (
           <dl class="card facts">
-            <Fact name={t().serverId}>
-              <Copied text={`${serverId}`} label={t().serverId} />
-            </Fact>
+            <CopiedFact text={`${serverId}`} label={t().serverId} />
             <Fact name={t().address}>
               <code>{base}</code>
             </Fact>
@@ -62,14 +60,10 @@ export function Node(): JSX.Element {
                 <Fact name={t().lastEntry}>
                   <Time at={head.timestamps.at(-1) ?? 0} />
                 </Fact>
-                <Fact name={t().headId}>
-                  <Copied text={head.id} label={t().headId} />
-                </Fact>
+                <CopiedFact text={head.id} label={t().headId} />
               </>
             )}
-            <Fact name={t().verifierKey} hint={t().verifierKeyIs}>
-              <Copied text={verifierKey} label={t().verifierKey} />
-            </Fact>
+            <CopiedFact text={verifierKey} label={t().verifierKey} hint={t().verifierKeyIs} />
             <Fact name={t().checkpoint} hint={t().checkpointIs}>
               <LongText text={checkpoint} />
             </Fact>
@@ -83,25 +77,25 @@ export function Node(): JSX.Element {
   )
 }
 
+type Peers = NonNullable<typeof nodeStatus.value>['peers']
+type ListedPeer = Extract<Peers, readonly unknown[]>[number]
+/** The proof that a key has signed two histories. */
+type KeyEvidence = NonNullable<ListedPeer['evidence']>
+
 function PeersSection(): JSX.Element {
   const now = nodeStatus.value
   return (
     <section class="peers" aria-labelledby="peers-title">
       <h2 id="peers-title">{t().peers}</h2>
       <p class="soft">{t().peersAre}</p>
-      {now === null ? <Loading /> : <PeerList peers={now.peers} />}
+      {now === null ? <Loading /> : listPeers(now.peers)}
     </section>
   )
 }
 
-type Peers = NonNullable<typeof nodeStatus.value>['peers']
-type ListedPeer = Extract<Peers, readonly unknown[]>[number]
-/** The proof that a key has signed two histories. */
-type KeyEvidence = NonNullable<ListedPeer['evidence']>
-
-function PeerList({ peers }: { peers: Peers }): JSX.Element {
+function listPeers(peers: Peers): JSX.Element {
   if (peers === 'hidden') return <p class="empty">{t().peersHidden}</p>
-  if (peers instanceof Error) return <Failure error={peers} />
+  if (peers instanceof Error) return <FailureNotice error={peers} />
   if (peers.length === 0) return <p class="empty">{t().noPeers}</p>
   return (
     <ul class="peer-list">
@@ -196,7 +190,7 @@ export function Alerts(): JSX.Element {
   return (
     <div role="alert">
       <SessionAlert />
-      {refusal !== null && <Notice title={t().refusesChanges}>{failureText(refusal)}</Notice>}
+      {refusal !== null && <Notice title={t().refusesChanges}>{formatFailure(refusal)}</Notice>}
       {verification !== null && <VerificationAlert verification={verification} />}
       {evidence !== null && <EvidenceNotice title={t().ownKeyTwice} evidence={evidence} />}
       {[...frozen].map((serverid) => (
