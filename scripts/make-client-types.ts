@@ -148,7 +148,11 @@ function typeOf(schema: Schema): string {
 }
 
 function objectText({ properties = {}, required = [], additionalProperties }: Schema): string {
-  const members = Object.entries(properties).map(([name, member]) => {
+  // Every reply has the status `true`: the client refuses any other.
+  const own = Object.entries(properties).filter(
+    ([name, member]) => name !== 'status' || typeOf(member) !== 'true',
+  )
+  const members = own.map(([name, member]) => {
     const mark = required.includes(name) ? '' : '?'
     return `${memberComment(member)}${nameText(name)}${mark}: ${typeOf(member)}`
   })

@@ -25,4 +25,4 @@ export interface AggregateOptions<Item> extends CountOptions<Item> {
  * The result of `aggregate`. In a group, a missing member, a list or an object has the value null; so has a sum, average,
  * minimum or maximum if no item has a suitable value.
  */
-export type Aggregated = Omit<Operations['GET /api/config/aggregate']['reply'], 'status'>
+export type Aggregated = Operations['GET /api/config/aggregate']['reply']

@@ -2,7 +2,7 @@ import type { Aggregated, AggregateOptions, CountOptions } from './aggregation.t
 import { AttachmentsClient } from './attachments.ts'
 import { ClientError, unverifiable, VerificationError } from './error.ts'
 import { formatFilter, type QueryFilter } from './filter.ts'
-import type { MemberName, Patch, Revision, Selected, Stored } from './item.ts'
+import type { MemberName, Patch, Read, Revision, Selected, Stored } from './item.ts'
 import {
   describeValue,
   requireCount,
@@ -19,20 +19,12 @@ import {
   requireName,
   type Transport,
 } from './transport.ts'
-import type { ProvenRevision, VerifiedReads } from './verification.ts'
+import type { VerifiedReads } from './verification.ts'
 
 /** The result of a change. */
 export interface Written {
   readonly id: string
   /** `<height>.<index>` of the entry. */
-  readonly position: string
-  /** The value for `ifMatch`. */
-  readonly etag: string
-}
-
-/** The result of a read. */
-export interface Read<Item> {
-  readonly item: Stored<Item>
   readonly position: string
   /** The value for `ifMatch`. */
   readonly etag: string
@@ -130,7 +122,7 @@ export class DatabaseClient<Item extends object> {
     const path = this.#itemPath(id)
     if (at !== undefined) requireCount(at, 'at')
     if (this.#verification !== null && at === undefined) {
-      return toRead(await this.#verification.read(this.name, id, rest))
+      return this.#verification.read(this.name, id, rest)
     }
     const call = { method: 'GET', path, query: { at }, isProven: true, ...rest }
     try {
@@ -140,7 +132,7 @@ export class DatabaseClient<Item extends object> {
         return { item, position, etag }
       })
       if (this.#verification === null || at === undefined) return read
-      return toRead(await this.#verification.readAt(this.name, id, at, read.position, rest))
+      return await this.#verification.readAt(this.name, id, at, read.position, rest)
     } catch (error) {
       if (!(error instanceof ClientError)) throw error
       if (error.code === 'ITEM_NOT_FOUND') {
@@ -341,13 +333,6 @@ function formatPaths(paths: readonly string[] | undefined, name: string): string
     if (requireText(path, name).includes(',')) throw valueInvalid(`${name} has a path with a comma`)
   }
   return paths.join()
-}
-
-/** Converts a proven revision. As for every read, the caller declares the type of the item. */
-function toRead<Item>(read: ProvenRevision | null): Read<Item> | null {
-  if (read === null) return null
-  const { item, position } = read
-  return { item: item as Stored<Item>, position, etag: `"${position}"` }
 }
 
 /** Returns the cursor after a full page. Errors: REPLY_MALFORMED, because the list would end early or never. */

@@ -7,12 +7,11 @@ export type {
   DatabaseClient,
   HistoryOptions,
   QueryOptions,
-  Read,
   Written,
 } from './database.ts'
 export { ClientError, VerificationError } from './error.ts'
 export type { Condition, Operators, Order, QueryFilter, Where } from './filter.ts'
-export type { MemberName, Patch, Revision, Selected, Stored } from './item.ts'
+export type { MemberName, Patch, Read, Revision, Selected, Stored } from './item.ts'
 export { type ChangeRequest, LedgerClient, type RecordedChanges } from './ledger.ts'
 export type { Operations } from './operations.ts'
 export type {

@@ -35,3 +35,11 @@ export interface Revision<Item> {
   /** Set if the content of the revision was erased. A verifying client then proves only the revision's position. */
   readonly erased?: true
 }
+
+/** The result of a read. */
+export interface Read<Item> {
+  readonly item: Stored<Item>
+  readonly position: string
+  /** The value for `ifMatch`. */
+  readonly etag: string
+}

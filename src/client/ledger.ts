@@ -16,7 +16,7 @@ import { VerifiedReads } from './verification.ts'
 export type ChangeRequest = Operations['POST /api/ledgers']['input']['body']['entries'][number]
 
 /** The result of `record`. */
-export type RecordedChanges = Omit<Operations['POST /api/ledgers']['reply'], 'status'>
+export type RecordedChanges = Operations['POST /api/ledgers']['reply']
 
 type Databases = Operations['GET /api/dbs']['reply']
 

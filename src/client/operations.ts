@@ -5,7 +5,6 @@ export interface Operations {
   'GET /api/dbs': {
     input: { query?: { count?: 'true' | '1' | 'false' | '0' } }
     reply: {
-      status: true
       dbs: readonly string[]
       /** In the order of `dbs` */
       counts?: readonly number[]
@@ -19,19 +18,17 @@ export interface Operations {
     }
     reply:
       | {
-          status: true
           /** Id of the item */
           id: string
         }
       | {
-          status: true
           /** In the order of the list */
           ids: readonly string[]
         }
-      | { status: true }
+      | object
   }
   /** Delete a database with all its items; the ledger keeps every entry */
-  'DELETE /api/{db}': { input: { path: { db: string } }; reply: { status: true } }
+  'DELETE /api/{db}': { input: { path: { db: string } }; reply: object }
   /** List the ids of a database, in creation order */
   'GET /api/{db}': {
     input: {
@@ -47,7 +44,6 @@ export interface Operations {
       }
     }
     reply: {
-      status: true
       items: readonly string[]
       docs?: readonly { [member: string]: unknown }[]
       limit: number
@@ -62,7 +58,6 @@ export interface Operations {
   'GET /api/{db}/{id}': {
     input: { path: { db: string; id: string }; query?: { at?: number } }
     reply: {
-      status: true
       /** The item as stored, with its id */
       item: {
         /** Id of the item */
@@ -75,7 +70,6 @@ export interface Operations {
   'POST /api/{db}/{id}': {
     input: { path: { db: string; id: string }; body: { [member: string]: unknown } }
     reply: {
-      status: true
       /** Id of the item */
       id: string
     }
@@ -84,13 +78,12 @@ export interface Operations {
   'PATCH /api/{db}/{id}': {
     input: { path: { db: string; id: string }; body: { [member: string]: unknown } }
     reply: {
-      status: true
       /** Id of the item */
       id: string
     }
   }
   /** Delete one item; the ledger keeps its entries */
-  'DELETE /api/{db}/{id}': { input: { path: { db: string; id: string } }; reply: { status: true } }
+  'DELETE /api/{db}/{id}': { input: { path: { db: string; id: string } }; reply: object }
   /** Count items and compute sums, averages and extremes, by up to two members */
   'GET /api/config/aggregate': {
     input: {
@@ -105,7 +98,6 @@ export interface Operations {
       }
     }
     reply: {
-      status: true
       /** At most 1000 groups, in the order of their values */
       groups: readonly {
         group: { [member: string]: string | number | boolean | null }
@@ -128,7 +120,6 @@ export interface Operations {
       query?: { limit?: number; cursor?: string; order?: 'oldest' | 'newest' }
     }
     reply: {
-      status: true
       history: readonly {
         /** `<height>.<index>` of an entry */
         position: string
@@ -146,7 +137,7 @@ export interface Operations {
     }
   }
   /** The server id of this node */
-  'GET /api/serverid': { input: object; reply: { status: true; serverid: number } }
+  'GET /api/serverid': { input: object; reply: { serverid: number } }
   /** List the blocks of a chain; `offset` is a height */
   'GET /api/ledgers': {
     input: {
@@ -158,7 +149,6 @@ export interface Operations {
       }
     }
     reply: {
-      status: true
       ledgers: readonly {
         prev_id: string | null
         body: readonly {
@@ -208,7 +198,6 @@ export interface Operations {
       }
     }
     reply: {
-      status: true
       block: { serverid: number; height: number; id: string }
       results: readonly { id: string | null }[]
     }
@@ -216,7 +205,7 @@ export interface Operations {
   /** Delete one attachment; its bytes are kept until the entry is erased */
   'DELETE /api/{db}/{id}/attachments/{name}': {
     input: { path: { db: string; id: string; name: string } }
-    reply: { status: true }
+    reply: object
   }
   /** List the attachments of an item, by name */
   'GET /api/{db}/{id}/attachments': {
@@ -225,7 +214,6 @@ export interface Operations {
       query?: { limit?: number; offset?: number; after?: string }
     }
     reply: {
-      status: true
       attachments: readonly {
         content_type: string
         /** Bytes */
@@ -242,7 +230,6 @@ export interface Operations {
   'GET /api/config/indexes': {
     input: object
     reply: {
-      status: true
       indexes: readonly {
         /** Name of the database */
         db: string
@@ -266,7 +253,7 @@ export interface Operations {
         path: string
       }
     }
-    reply: { status: true }
+    reply: object
   }
   /** Remove the index that the body or the query specifies */
   'DELETE /api/config/indexes': {
@@ -279,12 +266,12 @@ export interface Operations {
         path: string
       }
     }
-    reply: { status: true }
+    reply: object
   }
   /** Erase former revisions of an item and its attachments */
   'POST /api/{db}/{id}/erase': {
     input: { path: { db: string; id: string }; body?: { positions?: readonly string[] } }
-    reply: { status: true; positions: readonly string[] }
+    reply: { positions: readonly string[] }
   }
   /** The signed size and root hash of the log (C2SP tlog-checkpoint) */
   'GET /api/ledgers/{serverid}/checkpoint': { input: { path: { serverid: string } }; reply: string }
@@ -293,7 +280,7 @@ export interface Operations {
   /** Prove that the log at one size is a prefix of the log at a larger size (RFC 6962) */
   'GET /api/ledgers/{serverid}/consistency': {
     input: { path: { serverid: string }; query: { from: number; to?: number } }
-    reply: { status: true; from: number; to: number; proof: readonly string[] }
+    reply: { from: number; to: number; proof: readonly string[] }
   }
   /** A proof of an entry of an item, verifiable with the key alone (C2SP tlog-proof) */
   'GET /api/{db}/{id}/proof': {
@@ -306,7 +293,6 @@ export interface Operations {
   'GET /api/config/peers': {
     input: object
     reply: {
-      status: true
       peers: readonly {
         serverid: number
         /** Verifier key of the node whose chain is mirrored, as served at its `…/vkey` */
@@ -362,18 +348,14 @@ export interface Operations {
         push?: boolean
       }
     }
-    reply: { status: true }
+    reply: object
   }
   /** Stop mirroring a chain; the blocks stored so far are kept and served */
-  'DELETE /api/config/peers/{serverid}': {
-    input: { path: { serverid: string } }
-    reply: { status: true }
-  }
+  'DELETE /api/config/peers/{serverid}': { input: { path: { serverid: string } }; reply: object }
   /** List the blobs to which entries of a chain refer and that this node does not have */
   'GET /api/ledgers/{serverid}/attachments': {
     input: { path: { serverid: string }; query?: { after?: string; limit?: number } }
     reply: {
-      status: true
       absent: readonly {
         /** Hash of the blob */
         sha256: string
@@ -391,7 +373,6 @@ export interface Operations {
   'GET /api/config/tokens': {
     input: object
     reply: {
-      status: true
       /** Whether this node requires tokens */
       required: boolean
       since: number | null
@@ -412,12 +393,11 @@ export interface Operations {
     }
   }
   /** Revoke a token of this node, even if it is not listed */
-  'DELETE /api/config/tokens/{jti}': { input: { path: { jti: string } }; reply: { status: true } }
+  'DELETE /api/config/tokens/{jti}': { input: { path: { jti: string } }; reply: object }
   /** Read the changes that this process stored in the last 24 hours, by minute */
   'GET /api/config/activity': {
     input: object
     reply: {
-      status: true
       /** Start of the process, milliseconds since the Unix epoch */
       since: number
       /** Time of the node, milliseconds since the Unix epoch */
@@ -437,12 +417,11 @@ export interface Operations {
     }
   }
   /** Check that the process responds */
-  'GET /healthz': { input: object; reply: { status: true } }
+  'GET /healthz': { input: object; reply: object }
   /** Check that changes can be written and that reads succeed */
   'GET /readyz': {
     input: object
     reply: {
-      status: true
       /** Number of chains whose mirror is frozen, because the key has signed two histories; absent if 0 */
       frozen?: number
       /** The last scheduled verification; absent unless VERIFY_EVERY is set */
@@ -486,7 +465,6 @@ export interface Operations {
   'POST /api/ledgers/{serverid}': {
     input: { path: { serverid: string } }
     reply: {
-      status: true
       /** Stored blocks */
       size: number
       /** Blocks of the newest verified checkpoint */

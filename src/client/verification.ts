@@ -18,15 +18,9 @@ import {
   webVerifySignature,
 } from '../chain/portable.ts'
 import { ClientError, VerificationError } from './error.ts'
-import type { Revision, Stored } from './item.ts'
+import type { Read, Revision, Stored } from './item.ts'
 import { readJson, readText } from './reply.ts'
 import type { Call, RequestOptions, Transport, VerifyOptions } from './transport.ts'
-
-/** A revision of an item that the node has proven. */
-export interface ProvenRevision {
-  readonly item: Readonly<Record<string, unknown>>
-  readonly position: string
-}
 
 /** Codes with which a node denies that an item exists. `VerifyingReader` compares such a reply with its own state. */
 const DENIALS: ReadonlySet<string> = new Set([
@@ -49,27 +43,27 @@ export class VerifiedReads {
     this.#transport = transport
     this.#options = options
     this.#verifySignature = toVerifier(options.verifySignature)
-    this.#policy = requirePolicy(options)
-    this.serverId = requireServerId(options.key)
-    this.#key = parseVerifierKey(options.key)
+    this.#key = requireKey(options.key)
+    this.serverId = requireServerId(this.#key)
+    this.#policy = requirePolicy(options, this.#key)
   }
 
   /** Returns the current revision, or null; see `VerifyingReader.readItem`. */
-  async read(db: string, id: string, { signal }: RequestOptions): Promise<ProvenRevision | null> {
+  async read<Item>(db: string, id: string, { signal }: RequestOptions): Promise<Read<Item> | null> {
     return this.#proving(async (reader) => {
       const read = await reader.readItem(db, id, signal)
-      return read && { item: read.item, position: `${read.height}.${read.index}` }
+      return read && toRead<Item>(read.item, `${read.height}.${read.index}`)
     })
   }
 
   /** Returns the revision at `position`, which according to the node was current at height `at`. */
-  async readAt(
+  async readAt<Item>(
     db: string,
     id: string,
     at: number,
     position: string,
     { signal }: RequestOptions,
-  ): Promise<ProvenRevision> {
+  ): Promise<Read<Item>> {
     return this.#proving(async (reader) => {
       const seen = reader.seen(db, id)
       const { height, index, entry } = await reader.readEntry(db, id, position, signal)
@@ -79,7 +73,7 @@ export class VerifiedReads {
       }
       const item = requireItem(entry, position)
       reader.note(db, id, { height, index }, false)
-      return { item, position }
+      return toRead<Item>(item, position)
     })
   }
 
@@ -275,6 +269,11 @@ async function exclusively<Result>(
   return locks.request(name, signal === undefined ? {} : { signal }, work)
 }
 
+/** Converts a proven item. As for every read, the caller declares the type of the item. */
+function toRead<Item>(item: object, position: string): Read<Item> {
+  return { item: item as Stored<Item>, position, etag: `"${position}"` }
+}
+
 /** Converts a proven entry. As for every read, the caller declares the type of the item. */
 function toRevision<Item>(
   { method, item }: NonNullable<ProvenEntry['entry']>,
@@ -286,7 +285,7 @@ function toRevision<Item>(
 }
 
 /** Returns the item of an entry that creates or changes an item. Errors: ProofError. */
-function requireItem(entry: ProvenEntry['entry'], position: string): ProvenRevision['item'] {
+function requireItem(entry: ProvenEntry['entry'], position: string): JsonObject {
   if (entry === null) throw new ProofError('ITEM_ERASED', `the revision ${position} was erased`)
   const { item, method } = entry
   const isSet = method === 'create_item' || method === 'update_item'
@@ -295,7 +294,10 @@ function requireItem(entry: ProvenEntry['entry'], position: string): ProvenRevis
 }
 
 /** Returns the policy for witnesses, or null. Errors: TypeError. */
-function requirePolicy({ key, witnesses, quorum, policy }: VerifyOptions): WitnessPolicy | null {
+function requirePolicy(
+  { witnesses, quorum, policy }: VerifyOptions,
+  key: VerifierKey,
+): WitnessPolicy | null {
   const isQuorum = witnesses !== undefined || quorum !== undefined
   if (isQuorum && policy !== undefined) {
     throw new TypeError(
@@ -305,7 +307,7 @@ function requirePolicy({ key, witnesses, quorum, policy }: VerifyOptions): Witne
   try {
     if (isQuorum) return quorumPolicy(witnesses ?? [], quorum)
     const parsed = policy === undefined ? null : parsePolicy(policy)
-    if (parsed === null || isOfLog(parsed, parseVerifierKey(key))) return parsed
+    if (parsed === null || isOfLog(parsed, key)) return parsed
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
     throw new TypeError(`verify: ${error.message}`, { cause: error })
@@ -313,14 +315,18 @@ function requirePolicy({ key, witnesses, quorum, policy }: VerifyOptions): Witne
   throw new TypeError('verify.policy does not list the log of verify.key')
 }
 
-function requireServerId(key: string): number {
+/** Parses a verifier key. Errors: TypeError. */
+function requireKey(text: string): VerifierKey {
   try {
-    const { name } = parseVerifierKey(key)
-    const [, serverId = ''] = /^daicho\/([1-9]\d{0,15})$/.exec(name) ?? []
-    if (serverId !== '') return Number(serverId)
+    return parseVerifierKey(text)
   } catch (error) {
     throw new TypeError('verify.key is not a verifier key', { cause: error })
   }
+}
+
+function requireServerId({ name }: VerifierKey): number {
+  const [, serverId] = /^daicho\/([1-9]\d{0,15})$/.exec(name) ?? []
+  if (serverId !== undefined) return Number(serverId)
   throw new TypeError('verify.key is not the key of a node')
 }
 

@@ -8,16 +8,16 @@ import {
   blockLeaf,
   checkpointText,
   type Head,
-  headOf,
   logOrigin,
   provenBlockJson,
   rawPublicKey,
   sealBlock,
-  serverIdOf,
   signedNote,
+  toHead,
+  toServerId,
   verifierKeyText,
 } from '../../src/chain/index.ts'
-import { ChainVerifier, EMPTY_FRONTIER, grown, frontierRoot } from '../../src/chain/portable.ts'
+import { ChainVerifier, EMPTY_FRONTIER, frontierRoot, grown } from '../../src/chain/portable.ts'
 import { mergeKnown } from '../../src/dashboard/browser/verification/known-chain.ts'
 import { verifySignature } from '../../src/dashboard/browser/verification/signature.ts'
 import {
@@ -64,7 +64,7 @@ it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
  */
 function chain(signedRoot?: Uint8Array): { source: NodeChain; blocks: JsonObject[] } {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
-  const serverId = serverIdOf(publicKey)
+  const serverId = toServerId(publicKey)
   const blocks: JsonObject[] = []
   let head: Head | null = null
   let log = EMPTY_FRONTIER
@@ -80,7 +80,7 @@ function chain(signedRoot?: Uint8Array): { source: NodeChain; blocks: JsonObject
     const timestamps = [height * 10, height * 10 + 1]
     const blinds = new Uint8Array(64).fill(height + 1)
     const block = sealBlock(head, { serverId, entries, timestamps, blinds })
-    head = headOf(block)
+    head = toHead(block)
     log = grown(log, blockLeaf(block)).frontier
     blocks.push(JSON.parse(provenBlockJson(block)))
   }

@@ -1,4 +1,4 @@
-import { serverIdOfRaw, type VerifierKey, parseVerifierKey } from '../../../chain/portable.ts'
+import { parseVerifierKey, serverIdOfRaw, type VerifierKey } from '../../../chain/portable.ts'
 import { FaultFound } from './checks.ts'
 
 /** The stored result of an earlier verification. */

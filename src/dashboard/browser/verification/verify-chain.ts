@@ -6,11 +6,11 @@ import {
   type Checkpoint,
   decodeEntry,
   equalBytes,
+  frontierRoot,
   hasContent,
   openCheckpoint,
   ProofError,
   parseBlockParts,
-  frontierRoot,
   type VerifySignature,
 } from '../../../chain/portable.ts'
 import { type Fault, FaultFound } from './checks.ts'
