@@ -1,7 +1,7 @@
 import { parseForeignJson } from '../base/strict-json.ts'
 import type { Entry } from '../chain/portable.ts'
 import { ClientError, canRetry } from './error.ts'
-import { requireList, requireText } from './json-body.ts'
+import { requireArray, requireText } from './json-body.ts'
 import { requireEventStream } from './reply.ts'
 import {
   backOffMs,
@@ -14,7 +14,7 @@ import {
 } from './transport.ts'
 
 /** An entry with its position and time. */
-export interface Change {
+export interface FeedEntry {
   /** `<height>.<index>`, for `since`. */
   readonly position: string
   /** Milliseconds since the Unix epoch. */
@@ -44,9 +44,9 @@ export async function* followChanges(
   transport: Transport,
   serverId: number,
   { databases = [], since = 'now', signal }: ChangesOptions,
-): AsyncGenerator<Change> {
+): AsyncGenerator<FeedEntry> {
   const call = changesCall(serverId, {
-    db: requireList(databases, 'databases').map((db) => requireName(db, 'databases')),
+    db: requireArray(databases, 'databases').map((db) => requireName(db, 'databases')),
     since: requireText(since, 'since'),
   })
   let last = ''
@@ -124,11 +124,11 @@ async function* livelyBytes(
   }
 }
 
-function parseChange(data: string): Change {
+function parseChange(data: string): FeedEntry {
   try {
     // The cast is not checked: the schema of the node declares the type.
     const change: unknown = parseForeignJson(data)
-    return change as Change
+    return change as FeedEntry
   } catch (error) {
     throw new ClientError('REPLY_MALFORMED', 200, 'an event of the change feed is not JSON', {
       cause: error,

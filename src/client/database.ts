@@ -5,8 +5,8 @@ import { formatFilter, type QueryFilter } from './filter.ts'
 import type { MemberName, Patch, Read, Revision, Selected, Stored } from './item.ts'
 import {
   describeValue,
+  requireArray,
   requireCount,
-  requireList,
   requireObject,
   requireText,
   valueInvalid,
@@ -22,7 +22,7 @@ import {
 import type { VerifiedReads } from './verification.ts'
 
 /** The result of a change. */
-export interface Written {
+export interface ChangeResult {
   readonly id: string
   /** `<height>.<index>` of the entry. */
   readonly position: string
@@ -90,7 +90,7 @@ export class DatabaseClient<Item extends object> {
   async create(
     item: Item & { readonly id?: string },
     options: RequestOptions = {},
-  ): Promise<Written> {
+  ): Promise<ChangeResult> {
     const body = requireObject(item, 'body')
     const call = { method: 'POST', path: this.#path(), body, ...options }
     return this.#writer.write(call, async (reply) => {
@@ -104,7 +104,7 @@ export class DatabaseClient<Item extends object> {
     items: readonly (Item & { readonly id?: string })[],
     options: RequestOptions = {},
   ): Promise<readonly string[]> {
-    const body = requireList(items, 'items')
+    const body = requireArray(items, 'items')
     const call = { method: 'POST', path: this.#path(), body, ...options }
     return this.#writer.write(call, async (reply) => {
       const { ids } = await jsonWithLists<{ ids: readonly string[] }>('ids')(reply)
@@ -149,7 +149,7 @@ export class DatabaseClient<Item extends object> {
     id: string,
     item: Item,
     options: ChangeOptions & { readonly ifAbsent?: boolean } = {},
-  ): Promise<Written> {
+  ): Promise<ChangeResult> {
     const { ifAbsent = false, ...rest } = options
     if (typeof ifAbsent !== 'boolean') throw valueInvalid(`ifAbsent is ${describeValue(ifAbsent)}`)
     const headers: Record<string, string> = ifAbsent ? { 'if-none-match': '*' } : {}
@@ -157,12 +157,16 @@ export class DatabaseClient<Item extends object> {
   }
 
   /** Merges `members` into the item (RFC 7396): null removes an optional member. */
-  async patch(id: string, members: Patch<Item>, options: ChangeOptions = {}): Promise<Written> {
+  async patch(
+    id: string,
+    members: Patch<Item>,
+    options: ChangeOptions = {},
+  ): Promise<ChangeResult> {
     return this.#change('PATCH', id, requireObject(members, 'body'), options)
   }
 
   /** Deletes the item. */
-  async delete(id: string, options: ChangeOptions = {}): Promise<Written> {
+  async delete(id: string, options: ChangeOptions = {}): Promise<ChangeResult> {
     return this.#change('DELETE', id, undefined, options)
   }
 
@@ -307,7 +311,7 @@ export class DatabaseClient<Item extends object> {
     body: unknown,
     options: ChangeOptions,
     headers: Record<string, string> = {},
-  ): Promise<Written> {
+  ): Promise<ChangeResult> {
     const { ifMatch, ...rest } = options
     if (Object.hasOwn(options, 'ifMatch')) headers['if-match'] = requireText(ifMatch, 'ifMatch')
     const call = { method, path: this.#itemPath(id), body, headers, ...rest }
@@ -328,7 +332,7 @@ export class DatabaseClient<Item extends object> {
 
 /** Returns member paths for a query. Errors: ClientError, VALUE_INVALID. */
 function formatPaths(paths: readonly string[] | undefined, name: string): string | undefined {
-  if (paths === undefined || requireList(paths, name).length === 0) return undefined
+  if (paths === undefined || requireArray(paths, name).length === 0) return undefined
   for (const path of paths) {
     if (requireText(path, name).includes(',')) throw valueInvalid(`${name} has a path with a comma`)
   }
@@ -342,7 +346,7 @@ function nextCursor({ cursor }: Page<unknown>, previous: string): string {
 }
 
 /** Errors: REPLY_MALFORMED unless `reply` has a position. The entity tag of a revision is its position in quotes. */
-function requireWritten(reply: Response, id: unknown): Written {
+function requireWritten(reply: Response, id: unknown): ChangeResult {
   const [, position] = /^\d+\/(\d+\.\d+)$/.exec(reply.headers.get('ledger-position') ?? '') ?? []
   if (position === undefined || typeof id !== 'string') throw malformed(reply)
   return { id, position, etag: `"${position}"` }

@@ -3,7 +3,7 @@ import { jsonText, requireObject, valueInvalid } from './json-body.ts'
 
 /** A filter of items: docs/reference/ledger/queries.md. */
 export interface QueryFilter<Item, Field extends MemberName<Item> = never> {
-  readonly where?: Where<Item> | undefined
+  readonly where?: QueryWhere<Item> | undefined
   /** For example `name` or `price DESC`. */
   readonly order?: Order<Item> | readonly Order<Item>[] | undefined
   /** Returns only these members of the items. */
@@ -11,13 +11,15 @@ export interface QueryFilter<Item, Field extends MemberName<Item> = never> {
 }
 
 /** Conditions on members, or on nested members such as `grower.town`. All conditions must hold. */
-export type Where<Item> = {
+export type QueryWhere<Item> = {
   readonly [Member in MemberName<Item>]?: ConditionOn<Item, Member>
 } & {
-  readonly [Path in MemberPath<Item>]?: string extends keyof Item ? unknown : Condition<Scalar>
+  readonly [Path in MemberPath<Item>]?: string extends keyof Item
+    ? unknown
+    : MemberCondition<Scalar>
 } & {
-  readonly and?: readonly Where<Item>[]
-  readonly or?: readonly Where<Item>[]
+  readonly and?: readonly QueryWhere<Item>[]
+  readonly or?: readonly QueryWhere<Item>[]
 }
 
 /** A member, or a path to a nested member, and the direction. */
@@ -27,7 +29,7 @@ export type Order<Item> =
   | `${MemberName<Item> | MemberPath<Item>} ${'ASC' | 'DESC'}`
 
 /** The value that the member must equal, or operators, all of which must hold. */
-export type Condition<Value> = Value | null | Operators<Value>
+export type MemberCondition<Value> = Value | null | Operators<Value>
 
 /** The operators of a condition. */
 export interface Operators<Value> {
@@ -57,7 +59,7 @@ export type MemberPath<Item> = `${MemberName<Item>}.${string}`
 /** The condition on a member; `unknown` if the type of the items is not declared. */
 type ConditionOn<Item, Member> = string extends Member
   ? unknown
-  : Condition<ScalarOf<ValueOf<Item, Member>>>
+  : MemberCondition<ScalarOf<ValueOf<Item, Member>>>
 
 /** The type of a member; for a union of item types, the union of the member's types. */
 type ValueOf<Item, Member> = Item extends unknown

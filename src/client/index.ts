@@ -1,18 +1,18 @@
 export type { Attachment, Entry, ErasedAttachment } from '../chain/portable.ts'
 export type { Aggregated, AggregateOptions, CountOptions } from './aggregation.ts'
 export type { AttachmentBytes, AttachmentsClient, ByteRange } from './attachments.ts'
-export type { Change, ChangesOptions } from './changes.ts'
+export type { ChangesOptions, FeedEntry } from './changes.ts'
 export type {
   ChangeOptions,
+  ChangeResult,
   DatabaseClient,
   HistoryOptions,
   QueryOptions,
-  Written,
 } from './database.ts'
 export { ClientError, VerificationError } from './error.ts'
-export type { Condition, Operators, Order, QueryFilter, Where } from './filter.ts'
+export type { MemberCondition, Operators, Order, QueryFilter, QueryWhere } from './filter.ts'
 export type { MemberName, Patch, Read, Revision, Selected, Stored } from './item.ts'
-export { type ChangeRequest, LedgerClient, type RecordedChanges } from './ledger.ts'
+export { type ChangeInput, LedgerClient, type RecordResult } from './ledger.ts'
 export type { Operations } from './operations.ts'
 export type {
   CheckpointStore,
@@ -20,5 +20,5 @@ export type {
   Content,
   RequestOptions,
   Timing,
-  VerifyOptions,
+  VerifiedReadsOptions,
 } from './transport.ts'

@@ -29,7 +29,7 @@ export function requireObject<Value>(value: Value, root: string): Value {
 }
 
 /** Returns `value`, which must be a list. Errors: ClientError, VALUE_INVALID. */
-export function requireList<Value>(value: readonly Value[], root: string): readonly Value[] {
+export function requireArray<Value>(value: readonly Value[], root: string): readonly Value[] {
   if (Array.isArray(value)) return value
   throw valueInvalid(`${root} is ${describeValue(value)} instead of a list`)
 }

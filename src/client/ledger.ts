@@ -1,6 +1,6 @@
-import { type Change, type ChangesOptions, followChanges, readChainSize } from './changes.ts'
+import { type ChangesOptions, type FeedEntry, followChanges, readChainSize } from './changes.ts'
 import { DatabaseClient } from './database.ts'
-import { describeValue, requireList, requireObject, valueInvalid } from './json-body.ts'
+import { describeValue, requireArray, requireObject, valueInvalid } from './json-body.ts'
 import type { Operations } from './operations.ts'
 import { jsonWithLists, readDeclared } from './reply.ts'
 import {
@@ -13,10 +13,10 @@ import {
 import { VerifiedReads } from './verification.ts'
 
 /** A change for `record`. */
-export type ChangeRequest = Operations['POST /api/ledgers']['input']['body']['entries'][number]
+export type ChangeInput = Operations['POST /api/ledgers']['input']['body']['entries'][number]
 
 /** The result of `record`. */
-export type RecordedChanges = Operations['POST /api/ledgers']['reply']
+export type RecordResult = Operations['POST /api/ledgers']['reply']
 
 type Databases = Operations['GET /api/dbs']['reply']
 
@@ -63,16 +63,16 @@ export class LedgerClient {
 
   /** Applies all `changes`, even of different databases, in one block, or none of them. */
   async record(
-    changes: readonly ChangeRequest[],
+    changes: readonly ChangeInput[],
     options: RequestOptions = {},
-  ): Promise<RecordedChanges> {
-    const body = { entries: requireList(changes, 'changes') }
+  ): Promise<RecordResult> {
+    const body = { entries: requireArray(changes, 'changes') }
     const { block, results } = await this.request('POST /api/ledgers', { body }, options)
     return { block, results }
   }
 
   /** Yields past and future changes of the node's own chain. The stream is resumed after failures. */
-  async *changes(options: ChangesOptions = {}): AsyncGenerator<Change> {
+  async *changes(options: ChangesOptions = {}): AsyncGenerator<FeedEntry> {
     const serverId = await this.serverId({ signal: options.signal })
     yield* followChanges(this.#transport, serverId, options)
   }

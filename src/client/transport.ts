@@ -12,7 +12,7 @@ export interface CheckpointStore {
   set(checkpoint: string): void | Promise<void>
 }
 
-export interface VerifyOptions {
+export interface VerifiedReadsOptions {
   /** The verifier key of the node, `daicho/<serverid>+…`, from a source other than the node. */
   readonly key: string
   readonly checkpoint: CheckpointStore
@@ -37,7 +37,7 @@ export interface ClientOptions {
   readonly fetch?: typeof globalThis.fetch
   readonly timing?: Timing
   /** Verifies every read, and rejects reads that the node cannot prove. */
-  readonly verify?: VerifyOptions | undefined
+  readonly verify?: VerifiedReadsOptions | undefined
 }
 
 /** Options of every request. */

@@ -20,7 +20,7 @@ import {
 import { ClientError, VerificationError } from './error.ts'
 import type { Read, Revision, Stored } from './item.ts'
 import { readJson, readText } from './reply.ts'
-import type { Call, RequestOptions, Transport, VerifyOptions } from './transport.ts'
+import type { Call, RequestOptions, Transport, VerifiedReadsOptions } from './transport.ts'
 
 /** Codes with which a node denies that an item exists. `VerifyingReader` compares such a reply with its own state. */
 const DENIALS: ReadonlySet<string> = new Set([
@@ -32,14 +32,14 @@ const DENIALS: ReadonlySet<string> = new Set([
 export class VerifiedReads {
   readonly serverId: number
   readonly #transport: Transport
-  readonly #options: VerifyOptions
+  readonly #options: VerifiedReadsOptions
   readonly #verifySignature: VerifySignature
   readonly #policy: WitnessPolicy | null
   readonly #key: VerifierKey
   #reader: Promise<VerifyingReader> | null = null
 
   /** Errors: TypeError if `options.key` is not the key of a node, or the policy is malformed. */
-  constructor(transport: Transport, options: VerifyOptions) {
+  constructor(transport: Transport, options: VerifiedReadsOptions) {
     this.#transport = transport
     this.#options = options
     this.#verifySignature = toVerifier(options.verifySignature)
@@ -295,7 +295,7 @@ function requireItem(entry: ProvenEntry['entry'], position: string): JsonObject 
 
 /** Returns the policy for witnesses, or null. Errors: TypeError. */
 function requirePolicy(
-  { witnesses, quorum, policy }: VerifyOptions,
+  { witnesses, quorum, policy }: VerifiedReadsOptions,
   key: VerifierKey,
 ): WitnessPolicy | null {
   const isQuorum = witnesses !== undefined || quorum !== undefined

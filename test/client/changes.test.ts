@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseEvents } from '../../src/client/changes.ts'
-import { type Change, LedgerClient } from '../../src/client/index.ts'
+import { type FeedEntry, LedgerClient } from '../../src/client/index.ts'
 import { type Arrived, broken, collected, fakeNode, json, noted } from './fake-node.ts'
 
 const SERVER_ID = json(200, { status: true, serverid: 7 })
@@ -24,7 +24,7 @@ const events =
     })
   }
 
-async function take(changes: AsyncIterable<Change>, count: number): Promise<string[]> {
+async function take(changes: AsyncIterable<FeedEntry>, count: number): Promise<string[]> {
   const seen: string[] = []
   for await (const { position } of changes) {
     seen.push(position)

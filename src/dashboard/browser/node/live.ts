@@ -1,15 +1,15 @@
 import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { type Change, ClientError, type Operations } from '../../../client/index.ts'
+import { ClientError, type FeedEntry, type Operations } from '../../../client/index.ts'
 import { ledger, type Readiness, readReadiness, sessionState } from './ledger.ts'
 
 /**
  * Functions that are called with each entry of the change feed, and with null after an interruption, when entries may
  * have been missed.
  */
-const listeners = new Set<(change: Change | null) => void>()
+const listeners = new Set<(change: FeedEntry | null) => void>()
 
-function notify(change: Change | null): void {
+function notify(change: FeedEntry | null): void {
   for (const listener of listeners) listener(change)
 }
 
@@ -83,7 +83,7 @@ async function follow(start: string, signal: AbortSignal): Promise<void> {
  * change feed.
  */
 export function useChanges(
-  concerns: (change: Change) => boolean,
+  concerns: (change: FeedEntry) => boolean,
   reload: () => void,
   pauseMs = PAUSE_MS,
 ): void {
@@ -91,7 +91,7 @@ export function useChanges(
   now.current = { concerns, reload }
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined
-    const listener = (change: Change | null) => {
+    const listener = (change: FeedEntry | null) => {
       if (change !== null && !now.current.concerns(change)) return
       timer ??= setTimeout(() => {
         timer = undefined
