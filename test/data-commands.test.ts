@@ -326,10 +326,11 @@ it('a backup copies every file of a node except store, lock and signed head', as
   all.child.kill('SIGTERM')
   await all.ended
   const taken = [...DATA_FILES, ...BLOB_FOLDERS].map(({ name }) => name)
-  // Files that a backup does not copy: the store, because the engine copies it; the lock, because each process creates
+  // Files that a backup does not copy: the store, because the engine copies it; the locks, because each process creates
   // its own; and the signed head, because with it a node would reject the backup as an older store.
-  const left = ['ledger.db', 'ledger.lock', 'signed-head']
-  expect(readdirSync(folder).filter((name) => ![...taken, ...left].includes(name))).toEqual([])
+  const known = [...taken, 'ledger.db', 'signed-head']
+  const others = readdirSync(folder).filter((name) => !known.includes(name))
+  expect(others.filter((name) => !name.endsWith('.lock'))).toEqual([])
 })
 
 it('export and import on a full disk exit with code 1 and a one-line message, and leave no incomplete file', async (test) => {
