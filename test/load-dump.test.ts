@@ -16,7 +16,7 @@ const lines = (count: number) =>
   Array.from({ length: count }, (_, at) => `{"id":"i${at}","n":${at}}\n`).join('')
 
 describe('load and dump with a data folder', () => {
-  it('store the items of a file and return the same items; a load that refuses lines lists them and exits with code 1', async () => {
+  it('a load stores the items of a file, and a dump returns them; a load that refuses lines lists them and exits with code 1', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')
     mkdirSync(folder)
@@ -72,7 +72,7 @@ describe('load and dump with a data folder', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('are refused while the node runs, and if arguments are missing or wrong', async () => {
+  it('load and dump are refused while the node runs, and if arguments are missing or wrong', async () => {
     const folder = temporaryFolder()
     const node = await startLedgerNode({ folder })
     const file = join(temporaryFolder(), 'f.ndjson')
@@ -113,7 +113,7 @@ describe('load and dump with a data folder', () => {
     expect(existsSync(`${file}.load`)).toBe(false)
   })
 
-  it('reject a reply of CouchDB without --format, before anything is stored', async () => {
+  it('load rejects a reply of CouchDB without --format, before anything is stored', async () => {
     const work = temporaryFolder()
     const at = { SYSTEM_FOLDER: join(work, 'data') }
     mkdirSync(at.SYSTEM_FOLDER)
@@ -141,7 +141,7 @@ describe('load and dump with a data folder', () => {
     expect(loaded.stdout).toContain('Loaded: 1 new item into fruit.')
   })
 
-  it('store every item once if a load is killed and resumed', async () => {
+  it('load stores every item once if it is killed and resumed', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')
     mkdirSync(folder)
@@ -178,7 +178,7 @@ describe('load and dump with a data folder', () => {
     expect(numbers.every((n, at) => n === at)).toBe(true)
   })
 
-  it('resume a load with another --on-conflict, but not with another database or a damaged state file', async () => {
+  it('a load resumes with another --on-conflict, but not with another database or a damaged state file', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')
     mkdirSync(folder)
@@ -205,7 +205,7 @@ describe('load and dump with a data folder', () => {
     expect(damaged.stderr).toContain('is not the state file of a load')
   })
 
-  it('read items from stdin, and resume a load from stdin with --state', async () => {
+  it('load reads items from stdin, and resumes with --state', async () => {
     const work = temporaryFolder()
     const settings = { SYSTEM_FOLDER: join(work, 'data') }
     mkdirSync(settings.SYSTEM_FOLDER)
@@ -236,7 +236,7 @@ describe('load and dump with a data folder', () => {
     expect(existsSync(state)).toBe(false)
   })
 
-  it('end with code 1 if no record of an input can be loaded, and with 0 if it has no records', async () => {
+  it('load exits with code 1 if no record of an input can be loaded, and with 0 if it has no records', async () => {
     const work = temporaryFolder()
     const settings = { SYSTEM_FOLDER: join(work, 'data') }
     mkdirSync(settings.SYSTEM_FOLDER)
@@ -257,7 +257,7 @@ describe('load and dump with a data folder', () => {
     }
   })
 
-  it('use the column types of --schema, and reject a schema that is missing or wrong', async () => {
+  it('load uses the column types of --schema, and rejects a schema that is missing or wrong', async () => {
     const work = temporaryFolder()
     const settings = { SYSTEM_FOLDER: join(work, 'data') }
     mkdirSync(settings.SYSTEM_FOLDER)
@@ -305,7 +305,7 @@ describe('load and dump with a running node', () => {
     ...{ newId: () => 'new', write: async () => {}, finished() {} },
   }
 
-  it('store and replace items; a dump returns the items at one height, and fails if they change during the dump', async () => {
+  it('a load by URL stores and replaces items; a dump returns the items at one height, and fails if they change during the dump', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })
     const once = { ...options, onConflict: 'fail' as const }
@@ -337,7 +337,7 @@ describe('load and dump with a running node', () => {
     await expect(items.check()).rejects.toThrow('fruit changed during the dump')
   })
 
-  it('store batches of text with three bytes per character, and the largest and the deepest items', async () => {
+  it('load stores batches of text with three bytes per character, and the largest and the deepest items', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })
     const japanese = '\u65e5\u672c\u8a9e'.repeat(1_400)
@@ -356,7 +356,7 @@ describe('load and dump with a running node', () => {
     )
   })
 
-  it('dump in smaller pages if a reply is too long or has too many members', async () => {
+  it('a dump by URL reads smaller pages if a reply is too long or has too many members', async () => {
     const limits: number[] = []
     // Replies without an end to pages of more than 100 items, and with too many elements to more than 50.
     const server = createServer((request, reply) => {
@@ -396,7 +396,7 @@ describe('load and dump with a running node', () => {
     ])
   })
 
-  it('store attachments whose names must be escaped in a path', async () => {
+  it('a load by URL stores attachments whose names must be escaped in a path', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })
     const attachment = { name: 'a b.txt', contentType: 'text/plain', bytes: Buffer.from('hello') }
@@ -413,7 +413,7 @@ describe('load and dump with a running node', () => {
     )
   })
 
-  it('repeat a request with the same idempotency key and growing pauses until the node accepts it, at most 8 times', async () => {
+  it('a load by URL repeats a request with the same idempotency key and growing pauses until the node accepts it, at most 8 times', async () => {
     const busy = '{"status":false,"code":"BUSY","message":"try again"}'
     let replies: [status: number, body: string][] = []
     const keys: (string | undefined)[] = []
@@ -447,7 +447,7 @@ describe('load and dump with a running node', () => {
     await expect(target.read('fruit', 'plum')).rejects.toThrow('is not a node of daicho')
   })
 
-  it('say that a batch may be loaded if its reply is lost, and keep the state for --resume', async () => {
+  it('load says that a batch may be loaded if its reply is lost, and keeps the state for --resume', async () => {
     const node = await startLedgerNode()
     await node.send('POST', '/api/fruit')
     let isLost = true
@@ -484,7 +484,7 @@ describe('load and dump with a running node', () => {
     expect(json.docs).toMatchObject([{ n: 1 }, { n: 2 }])
   })
 
-  it('work with a token that has the required scopes, and a load with another token is refused', async () => {
+  it('load and dump work with a token that has the required scopes, and a load with another token is refused', async () => {
     const clock = new HandClock()
     const tokens = await openTokens({ clock, folder: null, secret: null })
     const { url } = await startLedgerNode({ tokens, clock })
