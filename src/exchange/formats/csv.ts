@@ -249,8 +249,6 @@ class RowParser {
   #cells: Cell[] = []
   /** The text so far of a quoted cell that continues on the next line, or null if no cell is open. */
   #open: string | null = null
-  /** Whether the last cell was in quotes, so that only a separator or the end may follow. */
-  #isAfterQuote = false
 
   constructor(lineEnd: string) {
     this.#lineEnd = lineEnd
@@ -259,48 +257,38 @@ class RowParser {
   reset(): void {
     this.#cells = []
     this.#open = null
-    this.#isAfterQuote = false
   }
 
   /** Adds a line. Returns the row, or null if the row continues. Errors: RecordRefusal, StrictJsonError. */
   add(line: Buffer): Cell[] | null {
     // `whole` keeps the carriage return at the end of the line, because inside quotes, it belongs to the cell.
     const whole = decodeText(line)
+    const text = whole.endsWith('\r') ? whole.slice(0, -1) : whole
     const separator = this.separator ?? ','
-    let at = 0
-    if (this.#open !== null) {
-      at = this.#quoted(whole, 0, this.#open + this.#lineEnd)
-      if (at === -1) return null
-    }
-    const text = decodeText(withoutReturn(line))
-    while (at <= text.length) {
+    const cell = (at: number) =>
+      text[at] === '"' ? this.#quoted(whole, at + 1, '') : this.#unquoted(text, at, separator)
+    let at = this.#open === null ? cell(0) : this.#quoted(whole, 0, this.#open + this.#lineEnd)
+    while (at !== -1 && at < text.length) {
+      if (text[at] !== separator) throw new RecordRefusal('there is text after a closing quote')
       if (this.#cells.length >= COLUMNS_MAX) {
         throw new RecordRefusal(`it has more than ${COLUMNS_MAX} cells`)
       }
-      if (this.#isAfterQuote) {
-        this.#isAfterQuote = false
-        if (at < text.length && text[at] !== separator) {
-          throw new RecordRefusal('there is text after a closing quote')
-        }
-        at += 1
-        if (at > text.length) break
-      }
-      if (text[at] === '"') {
-        at = this.#quoted(whole, at + 1, '')
-        if (at === -1) return null
-        continue
-      }
-      const next = text.indexOf(separator, at)
-      const end = next === -1 ? text.length : next
-      const cell = text.slice(at, end)
-      if (cell.includes('"')) throw new RecordRefusal('a cell with a quote must be in quotes')
-      this.#cells.push({ text: cell, isQuoted: false })
-      at = end + 1
+      at = cell(at + 1)
     }
+    if (at === -1) return null
     const cells = this.#cells
     this.#cells = []
-    this.#isAfterQuote = false
     return cells
+  }
+
+  /** Reads a cell without quotes. Returns the index of the separator after it, or of the end. */
+  #unquoted(text: string, from: number, separator: string): number {
+    const next = text.indexOf(separator, from)
+    const end = next === -1 ? text.length : next
+    const cell = text.slice(from, end)
+    if (cell.includes('"')) throw new RecordRefusal('a cell with a quote must be in quotes')
+    this.#cells.push({ text: cell, isQuoted: false })
+    return end
   }
 
   /** Reads a quoted cell from `from`. Returns the index after the closing quote, or -1 if the cell continues. */
@@ -315,7 +303,6 @@ class RowParser {
       cell += text.slice(at, quote)
       if (text[quote + 1] !== '"') {
         this.#open = null
-        this.#isAfterQuote = true
         this.#cells.push({ text: cell, isQuoted: true })
         return quote + 1
       }

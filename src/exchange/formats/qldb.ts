@@ -2,6 +2,7 @@ import { errorMessage } from '../../base/errors.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { InputError } from '../errors.ts'
 import { type IonValue, ionValues } from './ion.ts'
+import { convertRecord } from './json-records.ts'
 import { type RecordPages, RecordRefusal, type SourceRecord } from './record.ts'
 
 /** Maximum bytes of an input file, because a whole file is in memory. QLDB splits an export into several files. */
@@ -52,55 +53,51 @@ function convertValue({ line, value }: IonValue): SourceRecord[] {
   const leftOut = (reason: string): SourceRecord[] => [{ kind: 'left-out', line, reason }]
   if (value instanceof RecordRefusal) return refused(value.message)
   if (!isJsonObject(value)) return refused('it is not a block of QLDB')
+  const convert = (revision: Json, findTable: FindTable) =>
+    convertRecord(line, () => convertRevision(line, revision, findTable))
   if ('qldbStreamArn' in value) {
     const { tableInfo, revision } = isJsonObject(value.payload) ? value.payload : {}
     if (value.recordType !== 'REVISION_DETAILS') return leftOut('records of a stream without data')
     const { tableName } = isJsonObject(tableInfo) ? tableInfo : {}
     if (typeof tableName !== 'string') return refused('it has no table')
-    return [convertRevision(line, revision ?? null, () => tableName)]
+    return [convert(revision ?? null, () => tableName)]
   }
   const { revisions, transactionInfo } = value
-  if (Array.isArray(revisions)) {
+  if (Array.isArray(revisions) && revisions.length > 0) {
     const documents = isJsonObject(transactionInfo) ? (transactionInfo.documents ?? null) : null
-    if (revisions.length === 0) return leftOut('blocks without revisions')
-    return revisions.map((revision) =>
-      convertRevision(line, revision, (id) => requireTable(id, documents)),
-    )
+    return revisions.map((revision) => convert(revision, (id) => requireTable(id, documents)))
   }
-  if (revisions !== undefined) return refused('its revisions are not a list')
-  if ('transactionInfo' in value) return leftOut('blocks without revisions')
+  if (revisions !== undefined && !Array.isArray(revisions)) {
+    return refused('its revisions are not a list')
+  }
+  if (revisions !== undefined || 'transactionInfo' in value) {
+    return leftOut('blocks without revisions')
+  }
   if ('exportId' in value || Array.isArray(value.keys)) return leftOut('manifests of an export')
-  if ('metadata' in value) return [convertRevision(line, value, () => null)]
+  if ('metadata' in value) return [convert(value, () => null)]
   return refused('it is neither a block of QLDB, nor a record of a stream, nor a row with metadata')
 }
 
-function convertRevision(
-  line: number,
-  revision: Json,
-  findTable: (id: string) => string | null,
-): SourceRecord {
-  try {
-    if (!isJsonObject(revision)) throw new RecordRefusal('a revision is not a struct')
-    const { metadata, data, dataHash } = revision
-    // A revision of a system table has only a hash.
-    if (metadata === undefined) {
-      return { kind: 'left-out', line, reason: "revisions of QLDB's system data" }
-    }
-    if (!isJsonObject(metadata) || typeof metadata.id !== 'string') {
-      throw new RecordRefusal('a revision has no metadata with an id')
-    }
-    if (data === undefined && dataHash !== undefined) {
-      return { kind: 'left-out', line, reason: 'redacted revisions' }
-    }
-    const { id } = metadata
-    const table = findTable(id)
-    const isFirst = metadata.version === 0
-    const item = data === undefined ? null : toItem(data, metadata)
-    return { kind: 'revision', line, table, id, isFirst, item }
-  } catch (error) {
-    if (!(error instanceof RecordRefusal)) throw error
-    return { kind: 'refused', line, reason: error.message }
+type FindTable = (id: string) => string | null
+
+/** Errors: RecordRefusal. */
+function convertRevision(line: number, revision: Json, findTable: FindTable): SourceRecord {
+  if (!isJsonObject(revision)) throw new RecordRefusal('a revision is not a struct')
+  const { metadata, data, dataHash } = revision
+  // A revision of a system table has only a hash.
+  if (metadata === undefined) {
+    return { kind: 'left-out', line, reason: "revisions of QLDB's system data" }
   }
+  if (!isJsonObject(metadata) || typeof metadata.id !== 'string') {
+    throw new RecordRefusal('a revision has no metadata with an id')
+  }
+  if (data === undefined && dataHash !== undefined) {
+    return { kind: 'left-out', line, reason: 'redacted revisions' }
+  }
+  const { id, version } = metadata
+  const table = findTable(id)
+  const item = data === undefined ? null : toItem(data, metadata)
+  return { kind: 'revision', line, table, id, isFirst: version === 0, item }
 }
 
 /** Returns the table of document `id`. Errors: RecordRefusal if the block does not contain the table. */
