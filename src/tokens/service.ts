@@ -179,10 +179,15 @@ export class TokenService {
   ): void {
     const [issued, expires] = [issuedAt * 1_000, expiresAt * 1_000]
     const { scope } = claims
-    this.#uses.note(
-      { jti, subject, audience, scope, issuedAt: issued, expiresAt: expires },
+    this.#uses.note({
+      jti,
+      subject,
+      audience,
+      scope,
+      issuedAt: issued,
+      expiresAt: expires,
       lastUsed,
-    )
+    })
   }
 
   async #verifyNow(token: string, audience: string, keys: KeyRing): Promise<VerifiedToken> {

@@ -3,16 +3,16 @@ import { issueApiToken } from './scopes.ts'
 import { openTokens } from './service.ts'
 import { TokenUses } from './token-uses.ts'
 
-const fact = (jti: string, expiresAt = 10) => ({
-  ...{ jti, subject: 's', audience: 'a', scope: 'db:*:read', issuedAt: 0, expiresAt },
+const used = (jti: string, lastUsed: number | null, expiresAt = 10) => ({
+  ...{ jti, subject: 's', audience: 'a', scope: 'db:*:read', issuedAt: 0, expiresAt, lastUsed },
 })
 
 it('lists the most recently used token first, without expired tokens', () => {
   const uses = new TokenUses()
-  uses.note(fact('a'), null)
-  uses.note(fact('b', 5), 1)
-  uses.note(fact('c'), 2)
-  uses.note(fact('a'), 3)
+  uses.note(used('a', null))
+  uses.note(used('b', 1, 5))
+  uses.note(used('c', 2))
+  uses.note(used('a', 3))
   const seen = uses.list(5).map(({ jti, lastUsed }) => [jti, lastUsed])
   expect(seen).toEqual([
     ['a', 3],
@@ -22,9 +22,9 @@ it('lists the most recently used token first, without expired tokens', () => {
 
 it('remembers 1,000 tokens, and forgets the least recently used token first', () => {
   const uses = new TokenUses()
-  for (let n = 0; n < 1_000; n += 1) uses.note(fact(`t${n}`), n)
-  uses.note(fact('t0'), 1_000)
-  uses.note(fact('new'), 1_001)
+  for (let n = 0; n < 1_000; n += 1) uses.note(used(`t${n}`, n))
+  uses.note(used('t0', 1_000))
+  uses.note(used('new', 1_001))
   const jtis = uses.list(0).map(({ jti }) => jti)
   expect([jtis.length, jtis[0], jtis[1]]).toEqual([1_000, 'new', 't0'])
   expect(jtis).not.toContain('t1')

@@ -1,8 +1,8 @@
 /** Maximum number of remembered tokens. When a further token is used, the least recently used token is forgotten. */
 const REMEMBERED_MAX = 1_000
 
-/** The public part of a token. All times are in milliseconds since the Unix epoch. */
-export interface TokenFacts {
+/** A token that this process has issued or accepted. All times are in milliseconds since the Unix epoch. */
+export interface RememberedToken {
   /** Id of the token, for revoking it. */
   readonly jti: string
   readonly subject: string
@@ -11,10 +11,6 @@ export interface TokenFacts {
   readonly scope: unknown
   readonly issuedAt: number
   readonly expiresAt: number
-}
-
-/** A token that this process has issued or accepted. */
-export interface RememberedToken extends TokenFacts {
   /** Null if the token was issued but not used yet. */
   readonly lastUsed: number | null
 }
@@ -24,11 +20,9 @@ export class TokenUses {
   /** By `jti`, least recently used first. */
   readonly #tokens = new Map<string, RememberedToken>()
 
-  /** Remembers a token. `lastUsed` is null for a token that was just issued and not used yet. */
-  note(facts: TokenFacts, lastUsed: number | null): void {
-    const { jti } = facts
-    this.#tokens.delete(jti)
-    this.#tokens.set(jti, { ...facts, lastUsed })
+  note(token: RememberedToken): void {
+    this.#tokens.delete(token.jti)
+    this.#tokens.set(token.jti, token)
     if (this.#tokens.size <= REMEMBERED_MAX) return
     const [oldest = ''] = this.#tokens.keys()
     this.#tokens.delete(oldest)
