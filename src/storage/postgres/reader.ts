@@ -9,20 +9,21 @@ import { storeErrorOf } from './errors.ts'
 import { FrozenQueries, ReadPool, Reads } from './reads.ts'
 import { retrying } from './retry.ts'
 import { requireStore } from './schema.ts'
-import { PostgresSearchRows } from './search-rows.ts'
 
 const POSTGRES: Dialect = {
   statement: (sql) => sql,
   // A row is included if the rows before it are together shorter than a page.
-  page: (source, size, order) => `SELECT * FROM (
+  page: (source, size, order, max = `${PAGE_CHARACTERS}`) => `SELECT * FROM (
       SELECT *, sum(${size}) OVER (ORDER BY ${order} ROWS UNBOUNDED PRECEDING) - ${size} AS bytes_before
       FROM (${source}) AS found) AS page
-    WHERE bytes_before < ${PAGE_CHARACTERS} ORDER BY ${order}`,
+    WHERE bytes_before < ${max} ORDER BY ${order}`,
   elements: (parameter) => `(SELECT value::int8 AS value, number
     FROM jsonb_array_elements_text(${parameter}::jsonb) WITH ORDINALITY AS e (value, number)) AS n`,
   lines: (text, order) => `string_agg(${text}, E'\\n' ORDER BY ${order})`,
   lastLine: (column) => `split_part(${column}, E'\\n', -1)`,
-  itemsById: 'items',
+  itemsById: 'items AS i',
+  // An item may change between two statements, so the caller checks all items.
+  condition: () => ({ text: '1', values: [], isExact: false }),
 }
 
 const DATABASE_SIZE = 'SELECT pg_database_size(current_database())'
@@ -37,7 +38,7 @@ export class PostgresReader extends SqlReader {
 
   constructor(serverId: number, queries: Queries, close: () => Promise<void>) {
     const reads = new Reads(queries)
-    super(serverId, reads, POSTGRES, new PostgresSearchRows(reads))
+    super(serverId, reads, POSTGRES)
     this.#queries = queries
     this.#reads = reads
     this.#close = close

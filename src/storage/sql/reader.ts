@@ -27,7 +27,6 @@ import type {
   StoredRevision,
   StoreReader,
 } from '../port/store.ts'
-import type { SearchRows } from '../search/plan.ts'
 import { countItems, searchItems } from '../search/search.ts'
 import { SqlAttachments } from './attachments.ts'
 import type { Dialect, SqlReads, Value } from './dialect.ts'
@@ -49,6 +48,7 @@ import {
   positionsOf,
   type Row,
 } from './rows.ts'
+import { SqlSearchRows } from './search-rows.ts'
 
 const toCount = (row: Row): number => integerOf(row, 'count')
 const toCreated = (row: Row): number => integerOf(row, 'created')
@@ -62,15 +62,15 @@ export abstract class SqlReader implements StoreReader {
   readonly attachments: SqlAttachments
   readonly #sql
   readonly #reads: SqlReads
-  readonly #searchRows: SearchRows
+  readonly #searchRows: SqlSearchRows
   readonly #createItemParts
 
-  constructor(serverId: number, reads: SqlReads, dialect: Dialect, searchRows: SearchRows) {
+  constructor(serverId: number, reads: SqlReads, dialect: Dialect) {
     this.serverId = serverId
     this.attachments = new SqlAttachments(reads, dialect)
     this.#sql = readerStatements(dialect)
     this.#reads = reads
-    this.#searchRows = searchRows
+    this.#searchRows = new SqlSearchRows(reads, dialect)
     this.#createItemParts = createItemParts(serverId)
   }
 

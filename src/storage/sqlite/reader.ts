@@ -12,7 +12,6 @@ import { STRAY_ROWS } from '../sql/stray-rows.ts'
 import { indexDamage } from './indexes.ts'
 import { NO_VIEW, Reads, SQLITE, type View, viewPerIteration } from './reads.ts'
 import { readOwner, requireStore } from './schema.ts'
-import { SqliteSearchRows } from './search-rows.ts'
 import { Query, StatementCache } from './statements.ts'
 
 /** Size of the page cache of a reading connection, KiB. */
@@ -33,9 +32,8 @@ export class SqliteReader extends SqlReader {
   readonly #reads: Reads
 
   constructor(connection: DatabaseSync, view: View) {
-    const statements = new StatementCache(connection)
-    const reads = new Reads(view, statements)
-    super(readOwner(connection), reads, SQLITE, new SqliteSearchRows(statements, reads))
+    const reads = new Reads(view, new StatementCache(connection))
+    super(readOwner(connection), reads, SQLITE)
     this.connection = connection
     this.#reads = reads
   }

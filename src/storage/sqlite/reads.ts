@@ -4,6 +4,7 @@ import { PAGE_CHARACTERS } from '../port/store.ts'
 import type { Dialect, SqlReads, Value } from '../sql/dialect.ts'
 import { page, type Row } from '../sql/rows.ts'
 import type { StatementCache } from './statements.ts'
+import { compileWhere } from './where-sql.ts'
 
 /** SQL as SQLite writes it. A page ends where `Reads.page` stops reading rows. */
 export const SQLITE: Dialect = {
@@ -15,7 +16,18 @@ export const SQLITE: Dialect = {
   // Rows are read in the order of their creation.
   lines: (text) => `group_concat(${text}, char(10))`,
   lastLine: (column) => column,
-  itemsById: 'items INDEXED BY items_by_id',
+  itemsById: 'items AS i INDEXED BY items_by_id',
+  condition(where) {
+    const { text, ...compiled } = compileWhere(where, 'i.item')
+    let number = 0
+    return {
+      ...compiled,
+      text: text.replaceAll('?', () => {
+        number += 1
+        return `$${number}`
+      }),
+    }
+  },
 }
 
 /** A read transaction shared by several reads. */
@@ -106,10 +118,10 @@ export class Reads implements SqlReads {
     values: readonly Value[],
     convert: (row: Row) => Result,
     measure: (result: Result) => number,
-    charactersMax = PAGE_CHARACTERS,
+    sizeMax = PAGE_CHARACTERS,
   ): Promise<Result[]> {
     return this.run(() =>
-      page(this.#statements.get(sql).iterate(...values), convert, measure, charactersMax),
+      page(this.#statements.get(sql).iterate(...values), convert, measure, sizeMax),
     )
   }
 

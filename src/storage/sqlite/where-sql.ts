@@ -1,20 +1,11 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Bound, Condition, Path, Scalar, Where } from '../../filter/index.ts'
-import type { Value } from '../sql/dialect.ts'
+import type { CompiledWhere, Value } from '../sql/dialect.ts'
 
-/** SQL with the values of its `?`, in order. `text` never contains text from a request. */
-export interface Sql {
-  readonly text: string
-  readonly values: readonly Value[]
-}
-
-export interface CompiledWhere extends Sql {
-  /** Whether the SQL is equivalent to `matches`. Otherwise the SQL accepts more items, which `matches` must check. */
-  readonly isExact: boolean
-}
+type Sql = Omit<CompiledWhere, 'isExact'>
 
 /**
- * Compiles `where` to an SQL expression over `item`, the SQL expression of a JSON object. The value is 0 or 1, never
+ * Compiles `where` to an SQL expression with placeholders `?` over `item`, the SQL expression of a JSON object. The value is 0 or 1, never
  * NULL. `filter/matches.ts` defines the meaning; a property test compares the SQL with `matches`.
  *
  * Patterns are left to `matches`, because SQLite has no matcher in linear time. In SQL a pattern is true,
