@@ -26,6 +26,9 @@ export const FEED_BOUNDS: FeedBounds = {
 
 /** Duration of a round of deliveries after which the round serves no further subscriber. */
 const ROUND_MS = 10
+/** Pause after a round as a multiple of the round while blocks are committed. Writers get nine tenths of the time. */
+const PAUSE_FACTOR_WRITES = 9
+const PAUSE_MS_MAX = 1_000
 /** Bytes that a connection must accept per heartbeat interval. A slower connection counts as stalled. */
 const BYTES_PER_HEARTBEAT = 262_144
 
@@ -81,8 +84,9 @@ export interface FeedDeps {
  * A subscription is a position in the chain. Entries that were not sent yet are only in the store, so a slow subscriber
  * costs no more memory than one chunk. Pages are read only while there are subscribers, and all subscribers share them.
  *
- * Writers have priority: the feed works in delivery rounds of at most ROUND_MS, and pauses after each round
- * (`pauseMs`). Entries that are written while the feed is idle are sent at once.
+ * Writers have priority: the feed works in delivery rounds of at most ROUND_MS, and pauses after each round for as long
+ * as the round, or PAUSE_FACTOR_WRITES times as long while blocks are committed. Entries that are written while the feed
+ * is idle are sent at once.
  */
 export class ChangeFeed {
   readonly #deps: FeedDeps
@@ -103,9 +107,6 @@ export class ChangeFeed {
   #isActive = false
   /** Whether a block was committed since the last round ended, not counting a block that started a new round. */
   #isWritten = false
-  #chunksSent = 0
-  /** Event loop utilization, measured at the end of the last round. */
-  #loopUse = performance.eventLoopUtilization()
   #closed = false
   #cancelHeartbeat: (() => void) | null = null
   readonly #ended = { left: 0, stalled: 0, crowded: 0, failed: 0, closing: 0 }
@@ -261,7 +262,6 @@ export class ChangeFeed {
   /** Serves due subscriptions until none is due or ROUND_MS has passed, then pauses. */
   async #round(): Promise<void> {
     const startedAt = performance.now()
-    const loopShare = performance.eventLoopUtilization(this.#loopUse).utilization
     for (const slot of this.#due) {
       try {
         const height = unpackHeight(slot.next)
@@ -278,15 +278,10 @@ export class ChangeFeed {
     // If all subscribers are up to date, nobody needs the cached pages. They are freed now, because V8 frees young
     // objects cheaply.
     if (this.#due.size + this.#busy.size === 0) this.#cache.clear()
-    const pause = pauseMs(performance.now() - startedAt, {
-      isWritten: this.#isWritten,
-      loopShare,
-      chunks: this.#chunksSent,
-    })
+    const factor = this.#isWritten ? PAUSE_FACTOR_WRITES : 1
+    const pauseMs = Math.min((performance.now() - startedAt) * factor, PAUSE_MS_MAX)
     this.#isWritten = false
-    this.#chunksSent = 0
-    this.#loopUse = performance.eventLoopUtilization()
-    this.#deps.schedule.after(pause, () => {
+    this.#deps.schedule.after(pauseMs, () => {
       this.#isActive = this.#due.size > 0
       if (this.#isActive) void this.#round()
     })
@@ -308,7 +303,6 @@ export class ChangeFeed {
   #hold(slot: Slot, chunk: Chunk): void {
     slot.sentChunk = chunk
     slot.idleHeartbeats = 0
-    this.#chunksSent += 1
     if (chunk.holders === 0) this.#heldBytes += chunk.bytes.length
     chunk.holders += 1
   }
@@ -340,39 +334,4 @@ export class ChangeFeed {
     }
     if (this.subscribers > 0) this.#scheduleHeartbeat()
   }
-}
-
-/** The load from the end of the previous round to the end of this round. It determines the pause after this round. */
-export interface RoundLoad {
-  /** Whether blocks were committed in this time, not counting a block that started this round. */
-  readonly isWritten: boolean
-  /** Share of the time between the two rounds in which the event loop was busy, 0 to 1. */
-  readonly loopShare: number
-  /** Number of chunks sent in this round. */
-  readonly chunks: number
-}
-
-/** Pause as a multiple of the previous round, if no blocks are committed. */
-const PAUSE_FACTOR = 1
-/** Pause as a multiple of the previous round while blocks are committed. Writers get nine tenths of the time. */
-const PAUSE_FACTOR_WRITES = 9
-/** Pause as a multiple of the previous round while blocks are committed whose entries no subscriber receives. */
-const PAUSE_FACTOR_UNWANTED = 29
-/** Additional pause per chunk while blocks are committed and the event loop is busy. */
-const PAUSE_MS_PER_CHUNK = 6
-const BUSY_LOOP_SHARE = 0.5
-const PAUSE_MS_MAX = 1_000
-
-/**
- * Returns how long the feed pauses after a round of `roundMs`, in milliseconds.
- *
- * The round is only a small part of the work for a chunk. The kernel, and perhaps a client on the same computer, take
- * many times as long. An idle computer has time for this work, but on a busy computer it would slow down writers
- * (docs/decisions/0020-change-feed.md).
- */
-export function pauseMs(roundMs: number, { isWritten, loopShare, chunks }: RoundLoad): number {
-  if (!isWritten) return Math.min(roundMs * PAUSE_FACTOR, PAUSE_MS_MAX)
-  const chunkMs = loopShare >= BUSY_LOOP_SHARE ? chunks * PAUSE_MS_PER_CHUNK : 0
-  const factor = chunks === 0 ? PAUSE_FACTOR_UNWANTED : PAUSE_FACTOR_WRITES
-  return Math.min(roundMs * factor + chunkMs, PAUSE_MS_MAX)
 }
