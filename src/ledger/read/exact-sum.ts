@@ -14,46 +14,33 @@ const ROUNDED_BITS = 64
  * numbers. Only the result is rounded, to the nearest double.
  */
 export class ExactSum {
-  /**
-   * Sum of the safe integers among the numbers. If a number would make this sum unsafe, it is added to `#scaled`
-   * instead.
-   */
-  #integers = 0
-  /** Sum of all numbers that `#integers` does not include, in units of 2^-1074. */
-  #scaled = 0n
+  /** In units of 2^-1074. */
+  #sum = 0n
 
   add(value: number): void {
-    if (!Number.isSafeInteger(value)) {
-      this.#scaled += scaledOf(value)
-      return
-    }
-    const integers = this.#integers + value
-    if (Number.isSafeInteger(integers)) this.#integers = integers
-    else this.#scaled += scaledOf(value)
+    this.#sum += scale(value)
   }
 
   /** Returns the double nearest to the sum, or an infinity if the sum is beyond the range of doubles. */
   get value(): number {
-    if (this.#scaled === 0n) return this.#integers
-    const sum = this.#scaled + (BigInt(this.#integers) << BigInt(SCALE))
-    const magnitude = sum < 0n ? -sum : sum
+    const magnitude = this.#sum < 0n ? -this.#sum : this.#sum
     const shift = Math.max(0, bitLength(magnitude) - ROUNDED_BITS)
     const upper = magnitude >> BigInt(shift)
     // Sets the last bit if any lower bit is set. Otherwise a sum just above the middle of two doubles would look like
     // the exact middle, which is rounded to even.
     const rounded = upper << BigInt(shift) === magnitude ? upper : upper | 1n
-    return (sum < 0n ? -1 : 1) * timesPowerOfTwo(Number(rounded), shift - SCALE)
+    return (this.#sum < 0n ? -1 : 1) * timesPowerOfTwo(Number(rounded), shift - SCALE)
   }
 }
 
 function bitLength(magnitude: bigint): number {
-  return magnitude === 0n ? 0 : magnitude.toString(16).length * 4
+  return magnitude.toString(16).length * 4
 }
 
 const view = new DataView(new ArrayBuffer(8))
 
 /** Returns a finite double in units of 2^-1074. */
-function scaledOf(value: number): bigint {
+function scale(value: number): bigint {
   view.setFloat64(0, value)
   const bits = view.getBigUint64(0)
   const exponent = Number((bits >> 52n) & 0x7ffn)
