@@ -2,11 +2,11 @@ import { hash } from 'node:crypto'
 import type { Json } from '../base/json.ts'
 import { JSON_DEPTH_MAX, StrictJsonError } from '../base/strict-json.ts'
 import {
-  checkAttachmentName,
-  creationOf,
   LedgerError,
   networkItemId,
   type Operation,
+  requireAttachmentName,
+  toCreation,
 } from '../ledger/core.ts'
 import { assignId, type IdMember } from './formats/identity.ts'
 import {
@@ -66,10 +66,10 @@ export function plannedChange(
       throw new RecordRefusal('its id is a number; --id id converts the id to a string')
     }
     const item = idMember === null ? record.item : assignId(record.item, idMember)
-    const operation = creationOf(chooseDatabase(null), item, newId)
+    const operation = toCreation(chooseDatabase(null), item, newId)
     refuseNetworkItem(operation)
     const { attachments } = record
-    for (const { name } of attachments) checkAttachmentName(name)
+    for (const { name } of attachments) requireAttachmentName(name)
     const isAlone = isDeeper(item, SHARED_DEPTH_MAX)
     return { kind: 'change', place, operation, attachments, isRevision: false, isAlone }
   } catch (error) {
@@ -83,7 +83,7 @@ function plannedRevision(
   { id, isFirst, item }: RevisionRecord,
   db: string,
 ): PlannedChange {
-  const { text } = creationOf(db, { ...item, id }, () => id)
+  const { text } = toCreation(db, { ...item, id }, () => id)
   const operation: ItemOperation =
     item === null
       ? { kind: 'delete_item', db, id }

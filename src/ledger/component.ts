@@ -4,6 +4,7 @@ import type { Clock } from '../base/clock.ts'
 import {
   acceptStrictJson,
   type Credentials,
+  type HttpApp,
   type HttpComponent,
   type PageFile,
   registerOpenApiPage,
@@ -16,7 +17,7 @@ import { changesRoutes } from './api/changes.ts'
 import { erasureRoutes, historyRoutes } from './api/history.ts'
 import { basicCheck, homePage, sessionRoutes } from './api/home-page.ts'
 import { itemListRoutes } from './api/item-lists.ts'
-import { itemsRoutes, refuseIgnoredHeight } from './api/items.ts'
+import { databaseRoutes, itemRoutes, requireItemPathForHeight } from './api/items.ts'
 import { ledgersRoutes } from './api/ledgers.ts'
 import { logRoutes, witnessRoutes } from './api/log.ts'
 import { commitMetrics, ledgerMetrics } from './api/metrics.ts'
@@ -65,6 +66,24 @@ Every JSON reply carries \`status\`: \`true\`, or \`false\` with a \`code\` for 
 people. Every change accepts an \`Idempotency-Key\`; items and attachments accept \`If-Match\` and
 \`If-None-Match\` with the \`ETag\` of a reply. Browsers can call the API only from pages of the same host.`
 
+const API_PAGE = {
+  path: DOC_PATH,
+  title: 'daicho: ledger database',
+  links: [
+    { href: '/', text: 'Dashboard' },
+    { href: DOC_PATH, text: 'API' },
+  ],
+  description: DESCRIPTION,
+  tags: [
+    { name: 'databases', description: 'Named sets of items' },
+    { name: 'items', description: 'JSON objects with an `id`' },
+    { name: 'attachments', description: 'Bytes of any type that belong to an item' },
+    { name: 'ledger', description: 'The chain of all changes' },
+    { name: 'log', description: 'Proofs for clients that do not trust the node' },
+    { name: 'operations', description: 'For operators of the node' },
+  ],
+}
+
 /** The ledger database as an HTTP component. */
 export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   const { ledger } = deps
@@ -80,8 +99,8 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     observe(block)
     activity.note(block)
   }
-  const keyOf = (id: string) => ledger.mirrors.peerOfKey(id)?.key.publicKey ?? null
-  const signatures = new SignedRequests(keyOf, deps.clock)
+  const findKey = (id: string) => ledger.mirrors.peerOfKey(id)?.key.publicKey ?? null
+  const signatures = new SignedRequests(findKey, deps.clock)
   return {
     name: 'ledger',
     limits: {
@@ -102,51 +121,46 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
         signed: (request) => signatures.verifyBodiless(request),
       })
       acceptStrictJson(app)
-      app.addHook('onRequest', refuseIgnoredHeight)
+      app.addHook('onRequest', requireItemPathForHeight)
       await registerOpenApiPage(app, {
-        path: DOC_PATH,
-        title: 'daicho: ledger database',
-        links: [
-          { href: '/', text: 'Dashboard' },
-          { href: DOC_PATH, text: 'API' },
-        ],
-        description: DESCRIPTION,
-        version: deps.version,
-        tags: [
-          { name: 'databases', description: 'Named sets of items' },
-          { name: 'items', description: 'JSON objects with an `id`' },
-          { name: 'attachments', description: 'Bytes of any type that belong to an item' },
-          { name: 'ledger', description: 'The chain of all changes' },
-          { name: 'log', description: 'Proofs for clients that do not trust the node' },
-          { name: 'operations', description: 'For operators of the node' },
-        ],
+        ...{ ...API_PAGE, version: deps.version },
         ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),
       })
       ledgerMetrics(app, registry, ledger)
-      itemsRoutes(app, ledger)
-      itemListRoutes(app, ledger)
-      aggregationRoutes(app, ledger)
-      historyRoutes(app, ledger.history)
-      ledgersRoutes(app, ledger)
-      changesRoutes(app, ledger)
-      attachmentRoutes(app, ledger)
-      indexRoutes(app, ledger)
-      erasureRoutes(app, ledger)
-      logRoutes(app, ledger)
-      witnessRoutes(app, ledger.witness)
-      peerRoutes(app, ledger.mirrors, signatures)
-      tokenRoutes(app, deps.tokens)
-      activityRoutes(app, ledger, activity)
-      healthRoutes(app, ledger, deps.tokens !== null)
-      const check = basicCheck(deps.credentials, deps.monotonic)
-      homePage(app, check, deps.page ?? null)
-      sessionRoutes(app, {
-        check,
-        tokens: deps.tokens,
-        subject: deps.credentials.name,
-        logger: deps.logger,
-      })
+      dataRoutes(app, ledger)
+      nodeRoutes(app, deps, { signatures, activity })
     },
     close: async () => deps.close?.(),
   }
+}
+
+/** Mounts the routes of databases, items, attachments and the chain. */
+function dataRoutes(app: HttpApp, ledger: LedgerService): void {
+  databaseRoutes(app, ledger)
+  itemRoutes(app, ledger)
+  itemListRoutes(app, ledger)
+  aggregationRoutes(app, ledger)
+  historyRoutes(app, ledger.history)
+  ledgersRoutes(app, ledger)
+  changesRoutes(app, ledger)
+  attachmentRoutes(app, ledger)
+  indexRoutes(app, ledger)
+  erasureRoutes(app, ledger)
+  logRoutes(app, ledger)
+}
+
+/** Mounts the routes of witnesses and peers, of the operator, and the dashboard. */
+function nodeRoutes(
+  app: HttpApp,
+  { ledger, tokens, credentials, monotonic, page, logger }: LedgerComponentDeps,
+  { signatures, activity }: { signatures: SignedRequests; activity: Activity },
+): void {
+  witnessRoutes(app, ledger.witness)
+  peerRoutes(app, ledger.mirrors, signatures)
+  tokenRoutes(app, tokens)
+  activityRoutes(app, ledger, activity)
+  healthRoutes(app, ledger, tokens !== null)
+  const check = basicCheck(credentials, monotonic)
+  homePage(app, check, page ?? null)
+  sessionRoutes(app, { check, tokens, subject: credentials.name, logger })
 }

@@ -57,9 +57,9 @@ export {
 export { LedgerReader } from './read/ledger-reader.ts'
 export { mergePatch } from './write/item.ts'
 export {
-  checkAttachmentName,
   ITEM_ID_BYTES_MAX,
   NETWORK_TYPE,
   networkItemId,
+  requireAttachmentName,
 } from './write/names.ts'
-export { creationOf, type Operation, unitOf } from './write/unit-of-work.ts'
+export { type Operation, toCreation, toUnit } from './write/unit-of-work.ts'

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { openLedger, unitOf } from '../../src/ledger/core.ts'
+import { openLedger, toUnit } from '../../src/ledger/core.ts'
 import { NetworkThread } from '../../src/network/deployment/network-thread.ts'
 import { NetworkError } from '../../src/network/index.ts'
 import { runDaicho, startDaicho } from '../support/daicho.ts'
@@ -103,7 +103,7 @@ it('verifies a network across upgrades, and finds a write that no processor made
   const record = { $class: `${system}.HistorianRecord`, transactionId, eventsEmitted: [] }
   const value = { $class: 'org.test.Thing', id: 'a', value: 1_000_000 }
   const db = 'test-network'
-  const unit = unitOf([
+  const unit = toUnit([
     { method: 'create_item', db, item: { id, resource } },
     {
       method: 'create_item',

@@ -80,7 +80,7 @@ export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
     async ({ caller, query }, reply) => {
       const { db, ...lists } = query
       requireScope(caller, { db, level: 'read' })
-      const aggregation = aggregationQuery(whereOf(parseFilter(query)), lists)
+      const aggregation = aggregationQuery(requireOnlyWhere(parseFilter(query)), lists)
       const result = await ledger.read.aggregate(db, aggregation, disconnection(reply))
       return sendText(reply, JSON.stringify({ status: true, ...result }))
     },
@@ -88,7 +88,7 @@ export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
 }
 
 /** Returns the `where` of `filter`. Errors: FILTER_UNKNOWN if `filter` has another member. */
-function whereOf(filter: Filter | null): Where | null {
+function requireOnlyWhere(filter: Filter | null): Where | null {
   if (filter === null) return null
   const { where, order, limit, offset, fields } = filter
   const other = Object.entries({ limit, offset, fields }).find(([, value]) => value !== null)

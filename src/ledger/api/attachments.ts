@@ -3,16 +3,16 @@ import { attachmentText } from '../../chain/index.ts'
 import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
-import { itemConditionsOf, uploadConditionsOf } from './conditions.ts'
+import { readItemConditions, readUploadConditions } from './conditions.ts'
 import {
   AnyBytes,
   contentReplyTo,
-  contentRequestOf,
+  formatTag,
+  readContentRequest,
   rejectExecution,
   sendAttachment,
-  tagOf,
 } from './content-reply.ts'
-import { attachmentListReply, rangeOf, sendText, setLedgerPosition } from './replies.ts'
+import { attachmentListReply, requireRange, sendText, setLedgerPosition } from './replies.ts'
 import {
   ConditionalHeaders,
   ConditionHeaders,
@@ -76,7 +76,12 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
     }),
     async (request, reply) => {
       const { db, id, name } = request.params
-      const { position } = await ledger.attachments.delete(db, id, name, itemConditionsOf(request))
+      const { position } = await ledger.attachments.delete(
+        db,
+        id,
+        name,
+        readItemConditions(request),
+      )
       return setLedgerPosition(reply, ledger, position).send({ status: true as const })
     },
   )
@@ -118,18 +123,18 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
       const { position, attachment } = await ledger.attachments.put(db, id, name, {
         contentType: headers['content-type'] ?? 'application/octet-stream',
         announcedLength: contentLength === undefined ? null : Number(contentLength),
-        digests: digestsIn(headers),
-        conditions: uploadConditionsOf(request),
+        digests: parseDigests(headers),
+        conditions: readUploadConditions(request),
         chunks: arrivingBody(request, pace),
       })
-      setLedgerPosition(reply, ledger, position).header('etag', tagOf(attachment))
+      setLedgerPosition(reply, ledger, position).header('etag', formatTag(attachment))
       return sendText(reply, `{"status":true,"attachment":${attachmentText(attachment)}}`)
     },
   )
 }
 
-function digestsIn(headers: Readonly<Record<string, string | string[] | undefined>>): string[] {
-  const digests = [digestOf(headers['content-digest']), digestOf(headers['repr-digest'])]
+function parseDigests(headers: Readonly<Record<string, string | string[] | undefined>>): string[] {
+  const digests = [parseDigest(headers['content-digest']), parseDigest(headers['repr-digest'])]
   return digests.filter((digest) => digest !== null)
 }
 
@@ -155,7 +160,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { db, id, name } = request.params
       // `Range` applies only to GET (RFC 9110 section 14.2).
-      const requested = { ...contentRequestOf(request), range: undefined }
+      const requested = { ...readContentRequest(request), range: undefined }
       const attachment = await ledger.attachments.read(db, id, name)
       const { status, headers: own } = contentReplyTo(requested, attachment)
       return setLedgerPosition(reply.code(status).headers(own), ledger, attachment.position).send()
@@ -164,7 +169,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(PATH, read, async (request, reply) => {
     const { db, id, name } = request.params
     rejectExecution(request.headers)
-    const requested = contentRequestOf(request)
+    const requested = readContentRequest(request)
     const opened = await ledger.attachments.open(db, id, name)
     setLedgerPosition(reply, ledger, opened.attachment.position)
     return sendAttachment(request, reply, { ...opened, requested })
@@ -182,7 +187,7 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:read', lasting: true },
     }),
     async ({ params: { db, id }, query }, reply) => {
-      const range = { ...rangeOf(query), after: query.after ?? '' }
+      const range = { ...requireRange(query), after: query.after ?? '' }
       const pages = await ledger.attachments.list(db, id, range)
       return sendText(reply, attachmentListReply(pages, range))
     },
@@ -197,7 +202,7 @@ const SHA_256 = /^:([A-Za-z0-9+/]{43}=):(?:;.*)?$/
  * both headers have the same value. Ignores other algorithms, as the standard requires.
  * Errors: DIGEST_INVALID. Source: RFC 9530 sections 2 and 3; RFC 9651 section 3.2 for the syntax.
  */
-function digestOf(header: string | readonly string[] | undefined): string | null {
+function parseDigest(header: string | readonly string[] | undefined): string | null {
   let digest: string | null = null
   // Every comma separates two members, because names and base64 contain none. The last of several equal names counts.
   for (const member of header === undefined ? [] : String(header).split(',')) {

@@ -66,7 +66,7 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
       const filter = databaseFilter(query.db ?? [])
       // The header has priority, because a browser reconnects with its original query.
       const last = headers['last-event-id'] || query.lastEventId
-      const after = startFrom(last || query.since || 'now')
+      const after = parseChangesStart(last || query.since || 'now')
       if (method === 'HEAD') {
         await feed.check(after)
         reply.raw.writeHead(200, HEADERS).end()
@@ -85,7 +85,7 @@ function requireFeed({ feed, serverId }: LedgerService, asked: number): ChangeFe
   throw new LedgerError('SERVERID_UNKNOWN', `this node has no change feed of server id ${asked}`)
 }
 
-function startFrom(text: string): ChangesStart {
+function parseChangesStart(text: string): ChangesStart {
   if (text === 'start' || text === 'now') return text
   const position = parsePosition(text)
   if (position !== null) return position

@@ -11,43 +11,29 @@ import {
   type UploadConditions,
 } from '../write/request-conditions.ts'
 
-type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'raw' | 'caller'>
+type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'caller'>
 
 /**
  * Returns the conditions of a request that changes one item or attachment, or undefined if the request has none.
  * Errors: PRECONDITION_INVALID, IDEMPOTENCY_KEY_INVALID.
  */
-export function itemConditionsOf(request: Request): RequestConditions | undefined {
-  return conditionsWith(preconditionOf(request), request)
+export function readItemConditions(request: Request): RequestConditions | undefined {
+  return conditionsWith(readPrecondition(request), request)
 }
 
-/** Like `itemConditionsOf`, for changes that accept no precondition. */
-export function conditionsOf(request: Request): RequestConditions | undefined {
+/** Like `readItemConditions`, for changes that accept no precondition. */
+export function readConditions(request: Request): RequestConditions | undefined {
   return conditionsWith(null, request)
 }
 
 /** Returns the conditions of an upload, before its body arrives. */
-export function uploadConditionsOf(request: Request): UploadConditions {
-  return { precondition: preconditionOf(request), keyed: keyedRequest(request) }
+export function readUploadConditions(request: Request): UploadConditions {
+  return { precondition: readPrecondition(request), keyed: keyedRequest(request) }
 }
 
 /** Returns the precondition of a request, or null. Errors: PRECONDITION_INVALID. */
-export function preconditionOf(request: Pick<Request, 'headers' | 'raw'>): Precondition | null {
-  if (!hasConditions(request.raw.rawHeaders)) return null
-  const { headers } = request
+export function readPrecondition({ headers }: Pick<Request, 'headers'>): Precondition | null {
   return parsePrecondition(headers['if-match'], headers['if-none-match'])
-}
-
-/**
- * Returns whether a header name starts with `If-`. Scans the raw headers, because building Node's headers
- * object costs more than reading an item.
- */
-function hasConditions(rawHeaders: readonly string[]): boolean {
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at]
-    if (name?.charAt(2) === '-' && name.slice(0, 2).toLowerCase() === 'if') return true
-  }
-  return false
 }
 
 function conditionsWith(
@@ -141,11 +127,11 @@ export function parseKey(
     )
   }
   const key = digest(subject, chosen)
-  return { key, with: (body) => ({ key, fingerprint: fingerprintOf(request, body) }) }
+  return { key, with: (body) => ({ key, fingerprint: hashRequest(request, body) }) }
 }
 
 /** Returns a fingerprint that is equal for equal requests, even if their tokens differ. */
-function fingerprintOf({ method, url }: { method: string; url: string }, body: string | null) {
+function hashRequest({ method, url }: { method: string; url: string }, body: string | null) {
   const [path = '', query = ''] = url.split(/\?(.*)/s)
   const parameters = new URLSearchParams(query)
   parameters.delete('token')

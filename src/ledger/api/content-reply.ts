@@ -6,7 +6,7 @@ import { HttpRefusal, type ReplyBudget, varyByOrigin } from '../../http/index.ts
 import type { OpenBlob } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Precondition } from '../write/request-conditions.ts'
-import { preconditionOf, readStatus } from './conditions.ts'
+import { readPrecondition, readStatus } from './conditions.ts'
 
 /** A reply is aborted if the client makes no progress for this number of request timeouts. */
 const STALLED_WINDOWS_MAX = 2
@@ -24,9 +24,9 @@ const NO_SUCH_RANGE = new HttpRefusal(
 )
 
 /** Returns the conditions and the ranges of a request for an attachment. Errors: PRECONDITION_INVALID. */
-export function contentRequestOf(request: Pick<FastifyRequest, 'headers' | 'raw'>): ContentRequest {
+export function readContentRequest(request: Pick<FastifyRequest, 'headers'>): ContentRequest {
   const { 'if-range': ifRange, range } = request.headers
-  const precondition = preconditionOf(request)
+  const precondition = readPrecondition(request)
   return {
     precondition,
     'if-range': typeof ifRange === 'string' ? ifRange : undefined,
@@ -111,7 +111,7 @@ const SAFETY_HEADERS = {
  * Source: RFC 9110 sections 13.2.2 (order of conditions), 13.1.5 (If-Range) and 14.
  */
 export function contentReplyTo(requested: ContentRequest, attachment: Attachment): ContentReply {
-  const tag = tagOf(attachment)
+  const tag = formatTag(attachment)
   const headers = { etag: tag, 'cache-control': 'no-cache', 'accept-ranges': 'bytes' }
   const { precondition } = requested
   const status = precondition === null ? 200 : readStatus(precondition, attachment.sha256)
@@ -121,12 +121,13 @@ export function contentReplyTo(requested: ContentRequest, attachment: Attachment
   const own = {
     ...headers,
     ...SAFETY_HEADERS,
-    'content-disposition': dispositionOf(name),
+    'content-disposition': formatDisposition(name),
     'repr-digest': digestHeader(attachment.sha256),
   }
   // If If-Range is not the current tag, for example a date, the reply has all bytes.
   const inTime = requested['if-range'] === undefined || requested['if-range'].trim() === tag
-  const ranges = inTime && requested.range !== undefined ? rangesOf(requested.range, length) : null
+  const ranges =
+    inTime && requested.range !== undefined ? parseRanges(requested.range, length) : null
   const [first, ...more] = ranges ?? []
   if (ranges === null) {
     const pieces = length === 0 ? [] : [{ start: 0, end: length - 1 }]
@@ -181,7 +182,7 @@ function rangeText({ start, end }: ByteRange, length: number): string {
  * Returns a `Content-Disposition` that saves a file as `name`. A name that is not plain ASCII is sent twice: in ASCII
  * for older programs, then encoded (RFC 8187 section 3.2). Source: RFC 6266 section 4.
  */
-function dispositionOf(name: string): string {
+function formatDisposition(name: string): string {
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/gu, '_')
   const first = `attachment; filename="${plain}"`
   if (plain === name) return first
@@ -209,7 +210,7 @@ const RANGES_MAX = 16
  * `length` bytes in total. Otherwise a small request with overlapping ranges would cause a large reply.
  * Source: RFC 9110 sections 14.1.2, 14.2 and 17.15.
  */
-function rangesOf(header: string, length: number): ByteRange[] | null {
+function parseRanges(header: string, length: number): ByteRange[] | null {
   const [, list] = /^bytes=(.*)$/i.exec(header) ?? []
   if (list === undefined) return null
   const ranges: ByteRange[] = []
@@ -335,7 +336,7 @@ class Client {
 }
 
 /** Returns the strong entity tag of an attachment, quoted as in a header. */
-export function tagOf({ sha256 }: Pick<Attachment, 'sha256'>): string {
+export function formatTag({ sha256 }: Pick<Attachment, 'sha256'>): string {
   return `"${sha256}"`
 }
 

@@ -4,7 +4,7 @@ import { parsePosition } from '../../chain/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import type { ItemHistory } from '../read/item-history.ts'
-import { conditionsOf } from './conditions.ts'
+import { readConditions } from './conditions.ts'
 import { historyReply, sendText, setLedgerPosition } from './replies.ts'
 import {
   Count,
@@ -72,7 +72,7 @@ export function historyRoutes(app: HttpApp, history: ItemHistory): void {
       config: { scope: 'db:{db}:read', lasting: true },
     }),
     async ({ params: { db, id }, query: { limit = 0, cursor, order } }, reply) => {
-      const range = { limit, newestFirst: order === 'newest', after: positionFrom(cursor) }
+      const range = { limit, newestFirst: order === 'newest', after: parseCursor(cursor) }
       if (!Number.isSafeInteger(limit)) {
         throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit must be an integer')
       }
@@ -83,7 +83,7 @@ export function historyRoutes(app: HttpApp, history: ItemHistory): void {
   )
 }
 
-function positionFrom(cursor: string | undefined): number | null {
+function parseCursor(cursor: string | undefined): number | null {
   if (cursor === undefined) return null
   const position = parsePosition(cursor)
   if (position !== null) return position
@@ -134,7 +134,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
         db,
         id,
         request.body?.positions ?? null,
-        conditionsOf(request),
+        readConditions(request),
       )
       setLedgerPosition(reply, ledger, at)
       return { status: true as const, positions: [...positions] }

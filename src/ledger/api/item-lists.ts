@@ -12,7 +12,7 @@ import {
   idListReply,
   itemListReply,
   type ListEnd,
-  rangeOf,
+  requireRange,
   sendText,
 } from './replies.ts'
 import { DatabaseParams, ItemListQuery, ItemListReply, isFlagSet, operation } from './schemas.ts'
@@ -38,7 +38,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
     async ({ params: { db }, query, method }, reply) => {
       const docs = isFlagSet(query.docs) && method !== 'HEAD'
       const options = {
-        ...{ ...rangeOf(query), after: startOf(query), cursor: query.cursor !== undefined },
+        ...{ ...requireRange(query), after: parseStart(query), cursor: query.cursor !== undefined },
         ...{ docs, count: isFlagSet(query.count) },
       }
       const filter = parseFilter(query)
@@ -53,7 +53,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
 }
 
 /** Returns the id or the packed position after which the list starts, or null. */
-function startOf({ after, cursor = 'start' }: { after?: string; cursor?: string }) {
+function parseStart({ after, cursor = 'start' }: { after?: string; cursor?: string }) {
   if (cursor === 'start') return after ?? null
   const position = parsePosition(cursor)
   if (position !== null && after === undefined) return position
@@ -68,7 +68,7 @@ async function plainReply(
   options: ListOptions,
 ): Promise<Readable> {
   // The reads start together, so that on SQLite a short list and its count come from one snapshot.
-  const ending = endOf(reply, ledger, db, null, options)
+  const ending = readListEnd(reply, ledger, db, null, options)
   if (options.docs) {
     const [pages, end] = await Promise.all([ledger.read.items(db, options), ending])
     return itemListReply(pages, end)
@@ -98,14 +98,15 @@ async function filteredReply(
       after: options.after,
       docs,
     }),
-    endOf(reply, ledger, db, filter.where, { ...options, limit, offset }),
+    readListEnd(reply, ledger, db, filter.where, { ...options, limit, offset }),
   ])
-  if (filter.where !== null || filter.order.length > 0) reply.header('query-plan', planOf(found))
+  if (filter.where !== null || filter.order.length > 0)
+    reply.header('query-plan', formatPlan(found))
   return docs ? itemListReply(found.pages, end) : idListReply(found.pages, end)
 }
 
 /** Returns the last members of the reply. Counts the items if requested, unless the reply lists all of them. */
-async function endOf(
+async function readListEnd(
   reply: FastifyReply,
   ledger: LedgerService,
   db: string,
@@ -120,6 +121,6 @@ async function endOf(
 }
 
 /** Returns the header `query-plan`. The path is URL-encoded, because it can contain characters that a header cannot. */
-function planOf({ index }: QueryResult): string {
+function formatPlan({ index }: QueryResult): string {
   return index === null ? 'scan' : `index ${encodeURIComponent(index)}`
 }

@@ -8,7 +8,7 @@ import type { LedgerService } from '../node/service.ts'
 import { requireItem } from '../write/item.ts'
 import type { RequestConditions } from '../write/request-conditions.ts'
 import type { Written } from '../write/unit-of-work.ts'
-import { conditionsOf, itemConditionsOf, preconditionOf, readStatus } from './conditions.ts'
+import { readConditions, readItemConditions, readPrecondition, readStatus } from './conditions.ts'
 import { disconnection, sendText, setItemHeaders, takeBody } from './replies.ts'
 import {
   ChangedItemReply,
@@ -22,7 +22,7 @@ import {
   IdempotencyHeaders,
   ItemBody,
   ItemParams,
-  ItemQuery,
+  ItemReadQuery,
   ItemReply,
   isFlagSet,
   operation,
@@ -34,7 +34,7 @@ const ITEM_PATH = '/api/:db/:id'
 const NO_ITEM = '{"status":false}'
 
 /** Refuses `?at=` on all paths but that of an item, because the reply would show the current state. */
-export const refuseIgnoredHeight: onRequestHookHandler = (
+export const requireItemPathForHeight: onRequestHookHandler = (
   { query, routeOptions },
   _reply,
   done,
@@ -44,12 +44,7 @@ export const refuseIgnoredHeight: onRequestHookHandler = (
   done(isIgnored ? new HttpRefusal(400, 'REQUEST_INVALID', message) : undefined)
 }
 
-export function itemsRoutes(app: HttpApp, ledger: LedgerService): void {
-  databaseRoutes(app, ledger)
-  itemRoutes(app, ledger)
-}
-
-function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
+export function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/dbs',
     operation('databases', 'listDatabases', {
@@ -88,7 +83,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { params, caller } = request
       if (isAbsent(request.body)) requireScope(caller, { db: params.db, level: 'admin' })
-      const conditions = conditionsOf(request)
+      const conditions = readConditions(request)
       const { written, text } = await create(ledger, params.db, takeBody(request), conditions)
       return setItemHeaders(reply, ledger, written).send(text)
     },
@@ -103,7 +98,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:admin', documentedHeaders: IdempotencyHeaders },
     }),
     async (request, reply) => {
-      const conditions = conditionsOf(request)
+      const conditions = readConditions(request)
       const written = await ledger.write.deleteDatabase(request.params.db, conditions)
       return setItemHeaders(reply, ledger, written).send('{"status":true}')
     },
@@ -125,42 +120,8 @@ const ITEM_CHANGES = [
   },
 ] as const
 
-function itemRoutes(app: HttpApp, ledger: LedgerService): void {
-  app.get(
-    ITEM_PATH,
-    operation('items', 'readItem', {
-      summary: 'Read one item, in its current state or as of a block',
-      params: ItemParams,
-      query: ItemQuery,
-      reply: ItemReply,
-      config: { scope: 'db:{db}:read', documentedHeaders: ConditionHeaders },
-    }),
-    async (request, reply) => {
-      const { params, query } = request
-      const { db, id } = params
-      const precondition = preconditionOf(request)
-      const { replyBudget } = request.server
-      // A long item is not read without room for the reply.
-      if (replyBudget.isInUse) replyBudget.require((await ledger.store.itemBytes(db, id)) ?? 0)
-      const item =
-        query.at === undefined
-          ? await ledger.read.item(db, id)
-          : await ledger.history.itemAt(db, id, heightFrom(query.at))
-      if (item === null) return sendText(reply.code(404), NO_ITEM)
-      const { revision: position, text } = item
-      const at = positionText(position)
-      const status = precondition === null ? 200 : readStatus(precondition, at)
-      if (status === 412)
-        throw new LedgerError(
-          'PRECONDITION_FAILED',
-          `item ${id} of ${db} fails the precondition: its revision is ${at}`,
-        )
-      const answer = setItemHeaders(reply, ledger, { position })
-      if (status === 304) return answer.code(304).removeHeader('content-type').send()
-      return answer.send(`{"status":true,"item":${text}}`)
-    },
-  )
-
+export function itemRoutes(app: HttpApp, ledger: LedgerService): void {
+  readRoute(app, ledger)
   for (const { method, change, operationId, summary } of ITEM_CHANGES) {
     app.route({
       method,
@@ -174,7 +135,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       }),
       handler: async (request, reply) => {
         const { db, id } = request.params
-        const conditions = itemConditionsOf(request)
+        const conditions = readItemConditions(request)
         const item = requireItem(takeBody(request))
         const written = await ledger.write[change](db, id, item, conditions)
         const text = `{"status":true,"id":${canonicalString(id)}}`
@@ -193,15 +154,52 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     }),
     async (request, reply) => {
       const { db, id } = request.params
-      const conditions = itemConditionsOf(request)
+      const conditions = readItemConditions(request)
       const written = await ledger.write.deleteItem(db, id, conditions)
       return setItemHeaders(reply, ledger, written).send('{"status":true}')
     },
   )
 }
 
+function readRoute(app: HttpApp, ledger: LedgerService): void {
+  app.get(
+    ITEM_PATH,
+    operation('items', 'readItem', {
+      summary: 'Read one item, in its current state or as of a block',
+      params: ItemParams,
+      query: ItemReadQuery,
+      reply: ItemReply,
+      config: { scope: 'db:{db}:read', documentedHeaders: ConditionHeaders },
+    }),
+    async (request, reply) => {
+      const { params, query } = request
+      const { db, id } = params
+      const precondition = readPrecondition(request)
+      const { replyBudget } = request.server
+      // A long item is not read without room for the reply.
+      if (replyBudget.isInUse) replyBudget.require((await ledger.store.itemBytes(db, id)) ?? 0)
+      const item =
+        query.at === undefined
+          ? await ledger.read.item(db, id)
+          : await ledger.history.itemAt(db, id, requireHeight(query.at))
+      if (item === null) return sendText(reply.code(404), NO_ITEM)
+      const { revision: position, text } = item
+      const at = positionText(position)
+      const status = precondition === null ? 200 : readStatus(precondition, at)
+      if (status === 412)
+        throw new LedgerError(
+          'PRECONDITION_FAILED',
+          `item ${id} of ${db} fails the precondition: its revision is ${at}`,
+        )
+      const answer = setItemHeaders(reply, ledger, { position })
+      if (status === 304) return answer.code(304).removeHeader('content-type').send()
+      return answer.send(`{"status":true,"item":${text}}`)
+    },
+  )
+}
+
 /** Rejects an unsafe integer, because the schema's coercion accepts `1e400`. */
-function heightFrom(at: number): number {
+function requireHeight(at: number): number {
   if (Number.isSafeInteger(at)) return at
   throw new HttpRefusal(400, 'REQUEST_INVALID', '`at` must be the height of a block')
 }

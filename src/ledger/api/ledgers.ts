@@ -3,11 +3,11 @@ import type { HttpApp } from '../../http/index.ts'
 import { requireScope } from '../../tokens/index.ts'
 import { type LedgerService, requireChain } from '../node/service.ts'
 import { blockPages } from '../read/pages.ts'
-import { conditionsOf } from './conditions.ts'
+import { readConditions } from './conditions.ts'
 import {
   blockListReply,
   parseServerId,
-  rangeOf,
+  requireRange,
   sendText,
   setItemHeaders,
   takeBody,
@@ -43,7 +43,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'ledger:read', signed: true, lasting: true },
     }),
     async ({ query }, reply) => {
-      const range = rangeOf(query)
+      const range = requireRange(query)
       await turn(true)
       const { reader } = requireChain(ledger, parseServerId(query.serverid))
       return sendText(
@@ -68,7 +68,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
       for (const { method, db } of request.body.entries) {
         requireScope(request.caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
       }
-      const conditions = conditionsOf(request)
+      const conditions = readConditions(request)
       const recorded = await ledger.write.recordChanges(takeBody(request).entries, conditions)
       const { height, blockId, position, ids } = recorded
       setItemHeaders(reply, ledger, { position })

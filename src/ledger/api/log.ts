@@ -82,7 +82,8 @@ const compressed = promisify(gzip)
 
 /** Mounts the routes of the log, with which clients can verify the ledger. */
 export function logRoutes(app: HttpApp, ledger: LedgerService): void {
-  const logOf = ({ serverid }: { serverid: string }) => requireChain(ledger, Number(serverid)).log
+  const requireLog = ({ serverid }: { serverid: string }) =>
+    requireChain(ledger, Number(serverid)).log
   app.get(
     '/api/ledgers/:serverid/checkpoint',
     operation('log', 'readCheckpoint', {
@@ -92,7 +93,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: READ_BY_PEERS,
     }),
     async ({ params }, reply) => {
-      const note = await logOf(params).checkpoint()
+      const note = await requireLog(params).checkpoint()
       return reply
         .header('cache-control', CACHE_BRIEFLY)
         .header('vary', VARY)
@@ -110,7 +111,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'ledger:read' },
     }),
     async ({ params }, reply) => {
-      return reply.type(TEXT_TYPE).send(`${logOf(params).verifierKey}\n`)
+      return reply.type(TEXT_TYPE).send(`${requireLog(params).verifierKey}\n`)
     },
   )
 
@@ -124,7 +125,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
     }),
     async (request, reply) => {
       const { params } = request
-      const tile = await logOf(params).tile(params['*'])
+      const tile = await requireLog(params).tile(params['*'])
       reply
         .header('cache-control', CACHE_FOREVER)
         .header('vary', `${VARY}, accept-encoding`)
@@ -134,7 +135,10 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       return reply.header('content-encoding', 'gzip').send(await compressed(tile))
     },
   )
+  proofRoutes(app, ledger)
+}
 
+function proofRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/ledgers/:serverid/consistency',
     operation('log', 'proveConsistency', {
@@ -145,7 +149,10 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: READ_BY_PEERS,
     }),
     async ({ params, query }) => {
-      const { from, to, proof } = await logOf(params).consistency(query.from, query.to ?? null)
+      const { from, to, proof } = await requireChain(
+        ledger,
+        Number(params.serverid),
+      ).log.consistency(query.from, query.to ?? null)
       return { status: true as const, from, to, proof: proof.map(toBase64) }
     },
   )
@@ -160,7 +167,11 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:read' },
     }),
     async ({ params: { db, id }, query: { position } }, reply) => {
-      const file = await ledger.log.proof(db, id, position === undefined ? null : pathOf(position))
+      const file = await ledger.log.proof(
+        db,
+        id,
+        position === undefined ? null : parseEntryPath(position),
+      )
       return reply
         .header('content-disposition', 'attachment; filename="entry.tlog-proof"')
         .header('cache-control', 'no-cache')
@@ -213,7 +224,7 @@ export function witnessRoutes(app: HttpApp, witness: LogWitness): void {
 }
 
 /** Parses a position. The schema has already checked the format. */
-function pathOf(position: string): EntryPath {
+function parseEntryPath(position: string): EntryPath {
   const [height = 0, index = 0] = position.split('.').map(Number)
   return { height, index }
 }

@@ -13,7 +13,7 @@ import { PeerError, statusOfPeers } from '../peers/errors.ts'
 import type { Mirrors, PeerStatus } from '../peers/mirrors.ts'
 import { PUSH_BYTES_MAX } from '../peers/push.ts'
 import { matchesDigest, type SignedRequests } from '../peers/signed-request.ts'
-import { AnyBytes, contentRequestOf, rejectExecution, sendAttachment } from './content-reply.ts'
+import { AnyBytes, readContentRequest, rejectExecution, sendAttachment } from './content-reply.ts'
 import { parseServerId, sendText } from './replies.ts'
 import {
   ChainParams,
@@ -215,7 +215,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
 function peerReply(peer: PeerStatus) {
   const { serverId: serverid, vkey, url, push, fixed, blocks, absent, error } = peer
   const evidence = evidenceReply(peer.evidence)
-  const [state, lag, current] = [stateOf(peer), peer.ofBlocks - blocks, peer.currentMs]
+  const [state, lag, current] = [toPeerState(peer), peer.ofBlocks - blocks, peer.currentMs]
   return { serverid, vkey, url, push, fixed, state, blocks, lag, absent, current, error, evidence }
 }
 
@@ -223,7 +223,7 @@ function evidenceReply(evidence: Evidence | null) {
   return evidence && { ...EVIDENCE_BEGINNING, ...evidence }
 }
 
-function stateOf({ evidence, error, currentMs, blocks, ofBlocks }: PeerStatus) {
+function toPeerState({ evidence, error, currentMs, blocks, ofBlocks }: PeerStatus) {
   if (evidence !== null) return 'frozen' as const
   if (error !== null) return 'failing' as const
   return currentMs === null || blocks < ofBlocks ? ('behind' as const) : ('current' as const)
@@ -274,7 +274,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
     async (request, reply) => {
       const { serverid, sha256 } = request.params
       rejectExecution(request.headers)
-      const requested = contentRequestOf(request)
+      const requested = readContentRequest(request)
       const opened = await mirrors.requireBlobs(parseServerId(serverid)).open(sha256)
       return sendAttachment(request, reply.header('vary', VARY), { ...opened, requested })
     },
@@ -284,30 +284,32 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
 const CHAIN_PATH = '/api/ledgers/:serverid'
 const PART_PATH = '/api/ledgers/:serverid/attachments/:sha256'
 
+/** Returns the checks of a push: of its signature before the body is read, then of the digest of the body. */
+function pushChecks(mirrors: Mirrors, signatures: SignedRequests) {
+  const digests = new WeakMap<object, string>()
+  return {
+    async requireSigned(request: FastifyRequest): Promise<void> {
+      const { keyId, digest } = await signatures.verify(request.raw)
+      if (keyId !== readKeyId(request)) {
+        throw new PeerError('SIGNATURE_REFUSED', 'a node can push only its own chain')
+      }
+      digests.set(request, digest)
+    },
+    requirePushed(request: FastifyRequest) {
+      const body = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
+      if (!matchesDigest(digests.get(request) ?? '', body)) {
+        throw new PeerError('SIGNATURE_REFUSED', 'the body does not match its signed digest')
+      }
+      const peer = mirrors.peerOfKey(readKeyId(request))
+      if (peer !== null) return { peer, body }
+      throw new PeerError('PEER_UNKNOWN', 'the peer was removed')
+    },
+  }
+}
+
 /** Mounts the routes through which peers push their chains. They require the signature of a peer instead of a token. */
 function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests): void {
-  const digests = new WeakMap<object, string>()
-
-  /** Verifies the signature, before the body is read. */
-  const expectSigned = async (request: FastifyRequest) => {
-    const { keyId, digest } = await signatures.verify(request.raw)
-    if (keyId !== keyIdIn(request)) {
-      throw new PeerError('SIGNATURE_REFUSED', 'a node can push only its own chain')
-    }
-    digests.set(request, digest)
-  }
-
-  /** Checks the digest of the body. Returns the peer and the body. */
-  const pushed = (request: FastifyRequest) => {
-    const body = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
-    if (!matchesDigest(digests.get(request) ?? '', body)) {
-      throw new PeerError('SIGNATURE_REFUSED', 'the body does not match its signed digest')
-    }
-    const peer = mirrors.peerOfKey(keyIdIn(request))
-    if (peer !== null) return { peer, body }
-    throw new PeerError('PEER_UNKNOWN', 'the peer was removed')
-  }
-
+  const { requireSigned, requirePushed } = pushChecks(mirrors, signatures)
   // These routes have their own Fastify scope without a body parser, because the signature covers a digest of the raw
   // bytes.
   app.register(async (scope: HttpApp) => {
@@ -317,7 +319,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
       CHAIN_PATH,
       {
         bodyLimit: PUSH_BYTES_MAX,
-        onRequest: expectSigned,
+        onRequest: requireSigned,
         ...operation('ledger', 'pushBlocks', {
           summary:
             'Push blocks of the caller’s chain to a node that mirrors the chain; signed (RFC 9421)',
@@ -328,7 +330,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         }),
       },
       async (request, reply) => {
-        const { peer, body } = pushed(request)
+        const { peer, body } = requirePushed(request)
         const { error, ...mirror } = await mirrors.push(peer.vkey, body)
         if (error === null) return { status: true as const, ...mirror }
         return refusal(reply, error, mirror)
@@ -339,7 +341,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
       PART_PATH,
       {
         bodyLimit: PART_BYTES_MAX,
-        onRequest: expectSigned,
+        onRequest: requireSigned,
         ...operation('attachments', 'pushBlobPart', {
           summary:
             'Push a part of a blob of the caller’s chain to a node that mirrors the chain; signed (RFC 9421)',
@@ -351,7 +353,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         }),
       },
       async (request, reply) => {
-        const { peer, body } = pushed(request)
+        const { peer, body } = requirePushed(request)
         const { params, query } = request
         const part = { sha256: params.sha256, from: query.offset }
         const { size, error } = await mirrors.push(peer.vkey, body, part)
@@ -368,7 +370,7 @@ function refusal(reply: FastifyReply, error: { code: string; message: string }, 
 }
 
 /** Returns the id of the key that must sign a push to this path. */
-function keyIdIn({ params }: FastifyRequest): string {
+function readKeyId({ params }: FastifyRequest): string {
   // Both routes have this parameter, and the router provides strings.
   return logOrigin(Number((params as { serverid: string }).serverid))
 }

@@ -209,7 +209,13 @@ export function sendText(reply: FastifyReply, text: string | Readable): FastifyR
 }
 
 /** Returns the range of a list query. Rejects unsafe integers, because the schema's coercion accepts `1e400`. */
-export function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: number }): ListRange {
+export function requireRange({
+  limit = 0,
+  offset = 0,
+}: {
+  limit?: number
+  offset?: number
+}): ListRange {
   if (Number.isSafeInteger(limit) && Number.isSafeInteger(offset)) return { limit, offset }
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit and offset must be integers')
 }

@@ -229,10 +229,10 @@ const idempotencyHeaders = {
   ),
 }
 
-/** Request headers that `conditionsOf` reads. */
+/** Request headers that `readConditions` reads. */
 export const IdempotencyHeaders = Type.Object(idempotencyHeaders)
 
-/** Request headers that `preconditionOf` reads. */
+/** Request headers that `readPrecondition` reads. */
 export const ConditionHeaders = Type.Object({
   'if-match': Type.Optional(
     Type.String({
@@ -250,7 +250,7 @@ export const ConditionHeaders = Type.Object({
   ),
 })
 
-/** Request headers that `itemConditionsOf` or `uploadConditionsOf` reads. */
+/** Request headers that `readItemConditions` or `readUploadConditions` reads. */
 export const ConditionalHeaders = Type.Object({
   ...idempotencyHeaders,
   ...ConditionHeaders.properties,
@@ -305,7 +305,7 @@ export function operation<
 }
 
 /** Query of `GET /api/{db}/{id}`. */
-export const ItemQuery = Type.Object({
+export const ItemReadQuery = Type.Object({
   ...TokenQuery.properties,
   at: Type.Optional(Count('Height of a block; returns the item as of this block')),
 })

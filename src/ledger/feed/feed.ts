@@ -155,12 +155,12 @@ export class ChangeFeed {
    * FEED_UNAVAILABLE.
    */
   async check(after: ChangesStart): Promise<void> {
-    this.#expectCapacity()
+    this.#requireCapacity()
     // Catches up first, because another process may have committed entries that the feed does not know yet.
     if (after === 'now' || (typeof after === 'number' && after > (this.#last ?? -1))) {
       await this.#deps.catchUp?.()
     }
-    if (typeof after === 'number') await this.#expectEntry(after)
+    if (typeof after === 'number') await this.#requireEntry(after)
   }
 
   /** Starts a subscription. Errors: as `check`. */
@@ -171,7 +171,7 @@ export class ChangeFeed {
   ): Promise<Subscription> {
     await this.check(after)
     // Checks the capacity again, because it may have changed while `check` waited. There is no `await` from here on.
-    this.#expectCapacity()
+    this.#requireCapacity()
     const passed = after === 'now' ? this.#last : after === 'start' ? null : after
     const next = after === 'now' ? this.#end : passed === null ? 0 : passed + 1
     const slot: Slot = { subscriber, filter, next, sentChunk: null, idleHeartbeats: 0 }
@@ -195,13 +195,13 @@ export class ChangeFeed {
     return [...this.#idle, ...this.#due, ...this.#busy]
   }
 
-  #expectCapacity(): void {
+  #requireCapacity(): void {
     if (this.#closed) throw new LedgerError('FEED_UNAVAILABLE', 'the node is closing')
     if (this.subscribers < this.#deps.bounds.subscribersMax) return
     throw new LedgerError('FEED_UNAVAILABLE', 'there are too many subscribers; try again later')
   }
 
-  async #expectEntry(position: number): Promise<void> {
+  async #requireEntry(position: number): Promise<void> {
     const isKnown = this.#last !== null && position <= this.#last
     if (isKnown && (await this.#page(unpackHeight(position))).holds(position)) return
     throw new LedgerError(

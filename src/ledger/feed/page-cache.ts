@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type Block, packPosition, positionText, unpackHeight } from '../../chain/index.ts'
 import { StoreError, type StoreReader, storedJson } from '../../storage/index.ts'
-import { checkDatabaseName } from '../write/names.ts'
+import { requireDatabaseName } from '../write/names.ts'
 
 /** Maximum blocks of a page. A page can have fewer, because the store also limits the length of the texts. */
 const PAGE_BLOCKS = 256
@@ -23,7 +23,7 @@ export interface DatabaseFilter {
  */
 export function databaseFilter(names: readonly string[]): DatabaseFilter | null {
   if (names.length === 0) return null
-  for (const name of names) checkDatabaseName(name)
+  for (const name of names) requireDatabaseName(name)
   const set = new Set(names)
   return { names: set, key: JSON.stringify([...set].sort()) }
 }
@@ -31,7 +31,7 @@ export function databaseFilter(names: readonly string[]): DatabaseFilter | null 
 /** Matches `db` at the start of a canonical entry, unless another member, such as `attachment`, sorts before it. */
 const DATABASE_FIRST = /^\{"db":("(?:[^"\\]|\\.)*")/
 
-function databaseOf(entry: string): string {
+function parseDatabase(entry: string): string {
   const [, quoted] = DATABASE_FIRST.exec(entry) ?? []
   // `db` is a string in all stored entries, because this program has written them.
   const db: unknown = quoted === undefined ? storedJson(entry).db : storedJson(quoted)
@@ -95,7 +95,7 @@ export class EntryPage {
       const block = this.#blocks[at]
       assert(block !== undefined)
       const start = packPosition(block.height, 0)
-      const databases = filter === null ? null : this.#databasesOf(at, block)
+      const databases = filter === null ? null : this.#listDatabases(at, block)
       for (let index = Math.max(0, from - start); index < block.entries.length; index += 1) {
         if (databases !== null && filter?.names.has(databases[index] ?? '') !== true) continue
         const more = visit(start + index, block.timestamps[index] ?? 0, block.entries[index] ?? '')
@@ -105,8 +105,8 @@ export class EntryPage {
     return this.end
   }
 
-  #databasesOf(at: number, { entries }: Block): string[] {
-    this.#databases[at] ??= entries.map(databaseOf)
+  #listDatabases(at: number, { entries }: Block): string[] {
+    this.#databases[at] ??= entries.map(parseDatabase)
     return this.#databases[at]
   }
 }

@@ -53,9 +53,9 @@ export function aggregationQuery(
   lists: { readonly [Name in FunctionName | 'group']?: string | undefined },
 ): AggregationQuery {
   const { groupPaths, valuePaths } = AGGREGATION_LIMITS
-  const group = pathsIn('group', lists.group)
+  const group = parsePaths('group', lists.group)
   const functions = FUNCTIONS.flatMap((name) =>
-    pathsIn(name, lists[name]).map((path) => ({ name, path })),
+    parsePaths(name, lists[name]).map((path) => ({ name, path })),
   )
   if (group.length > groupPaths) throw invalid(`group may have at most ${groupPaths} paths`)
   if (functions.length > valuePaths) {
@@ -64,7 +64,7 @@ export function aggregationQuery(
   return { where, group, functions }
 }
 
-function pathsIn(name: string, list: string | undefined): Path[] {
+function parsePaths(name: string, list: string | undefined): Path[] {
   if (list === undefined) return []
   const texts = list.split(',').map((text) => text.trim())
   if (new Set(texts).size < texts.length) throw invalid(`${name} contains a path twice`)

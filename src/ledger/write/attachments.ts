@@ -2,10 +2,10 @@ import { type Attachment, attachmentText } from '../../chain/index.ts'
 import type { BlobStore, OpenBlob, StoredAttachment, StoreReader } from '../../storage/index.ts'
 import { LedgerError, mayBeRecorded } from '../errors.ts'
 import { type ListRange, readPages, requireDatabase } from '../read/pages.ts'
-import { checkAttachmentName, checkDatabaseName, checkItemId } from './names.ts'
-import { checkAttachment } from './plan.ts'
+import { requireAttachmentName, requireDatabaseName, requireItemId } from './names.ts'
+import { requireAttachmentCondition } from './plan.ts'
 import type { RequestConditions, UploadConditions } from './request-conditions.ts'
-import { type LedgerWriter, positionOf } from './writer.ts'
+import { firstPosition, type LedgerWriter } from './writer.ts'
 
 export const ATTACHMENT_BYTES_MAX = 1024 * 1024 * 1024
 /** Maximum concurrent uploads. Each upload keeps a file open and uses some memory. */
@@ -72,7 +72,7 @@ export class AttachmentService {
     upload: Upload,
   ): Promise<{ position: number; attachment: Attachment }> {
     const { contentType, announcedLength, digests, conditions, chunks } = upload
-    checkPath(db, id, name)
+    requirePath(db, id, name)
     if (contentType.length > MEDIA_TYPE_LENGTH_MAX || !MEDIA_TYPE.test(contentType)) {
       throw new LedgerError(
         'ATTACHMENT_TYPE_INVALID',
@@ -92,7 +92,7 @@ export class AttachmentService {
       return await this.#blobs.add(
         this.#bounded(chunks),
         async ({ sha256, length }) => {
-          checkDigests(digests, sha256)
+          requireDigests(digests, sha256)
           const attachment = { content_type: contentType, length, name, sha256 }
           const text = attachmentText(attachment)
           const operation = { kind: 'create_attachment', db, id, text } as const
@@ -102,7 +102,7 @@ export class AttachmentService {
             precondition,
             idempotency,
           })
-          return { position: positionOf(recorded), attachment, isNew: !('entries' in recorded) }
+          return { position: firstPosition(recorded), attachment, isNew: !('entries' in recorded) }
         },
         { isRecorded: ({ isNew }) => isNew, mayBeRecorded },
       )
@@ -148,9 +148,9 @@ export class AttachmentService {
     name: string,
     conditions: RequestConditions | undefined,
   ): Promise<{ position: number }> {
-    checkPath(db, id, name)
+    requirePath(db, id, name)
     const operation = { kind: 'delete_attachment', db, id, name } as const
-    return { position: positionOf(await this.#writer.record([operation], conditions)) }
+    return { position: firstPosition(await this.#writer.record([operation], conditions)) }
   }
 
   /**
@@ -211,7 +211,7 @@ export class AttachmentService {
     try {
       await this.#requireItem(db, id)
       if (precondition === null) return
-      checkAttachment(precondition, await this.#store.attachments.current(db, id, name))
+      requireAttachmentCondition(precondition, await this.#store.attachments.current(db, id, name))
     } catch (error) {
       // Reads the idempotency record only after the check. If the check failed because an earlier copy of this request
       // has succeeded, the record of that copy was committed in the same block as its change, so this read finds it.
@@ -226,14 +226,14 @@ export class AttachmentService {
   }
 }
 
-function checkPath(db: string, id: string, name: string): void {
-  checkDatabaseName(db)
-  checkItemId(id)
-  checkAttachmentName(name)
+function requirePath(db: string, id: string, name: string): void {
+  requireDatabaseName(db)
+  requireItemId(id)
+  requireAttachmentName(name)
 }
 
 /** Errors: DIGEST_MISMATCH. */
-function checkDigests(digests: readonly string[], sha256: string): void {
+function requireDigests(digests: readonly string[], sha256: string): void {
   const other = digests.find((digest) => digest !== sha256)
   if (other === undefined) return
   throw new LedgerError(

@@ -12,7 +12,7 @@ import {
 import { type Effect, effectOf, entryTextOf } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { ITEM_BYTES_MAX } from './item.ts'
-import { checkDatabaseName, checkItemId } from './names.ts'
+import { requireDatabaseName, requireItemId } from './names.ts'
 
 /** Maximum characters of an entry without an item: enough for an erasure of 10,000 entries. */
 const OTHER_CHARACTERS_MAX = 512 * 1024
@@ -84,9 +84,9 @@ function decodeEffect(
         ? rawEffect(value, position)
         : otherEffect(value, serverId, position)
     if (typeof effect === 'string') return effect
-    checkDatabaseName(effect.db)
-    if ('id' in effect) checkItemId(effect.id)
-    if ('of' in effect) checkItemId(effect.of)
+    requireDatabaseName(effect.db)
+    if ('id' in effect) requireItemId(effect.id)
+    if ('of' in effect) requireItemId(effect.of)
     return effect
   } catch (error) {
     // The entry has an invalid name, or a value that canonical JSON cannot represent.

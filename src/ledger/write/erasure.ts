@@ -45,7 +45,7 @@ interface ErasedItem {
  * The plan stays valid until the batch is written, because a former revision never becomes current again.
  * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE, UNIT_TOO_LARGE.
  */
-export async function plannedErasure(
+export async function planErasure(
   store: StoreReader,
   { db, of, positions }: Extract<Operation, { kind: 'erase_item' }>,
   erasedInBatch: ReadonlySet<number>,
@@ -79,7 +79,7 @@ export async function plannedErasure(
     if (position === item.current?.revision) throw currentRevision(item, position)
     if (erasedInBatch.has(position) || (await store.eraser(position)) !== null) continue
     erasable.add(position)
-    const attachment = attachmentIn(text)
+    const attachment = findEntryAttachment(text)
     if (attachment === null) continue
     const related = await relatedEntries(store.attachments, item, position, attachment)
     if (related.isCurrent) throw currentRevision(item, position)
@@ -103,7 +103,7 @@ export async function plannedErasure(
 }
 
 /** Returns the attachment of an entry, or null for an erased entry or an entry without an attachment. */
-function attachmentIn(text: string): Attachment | null {
+function findEntryAttachment(text: string): Attachment | null {
   const entry = decodeEntry(storedJson(text))
   if (entry === null || !('attachment' in entry)) return null
   return entry.attachment.sha256 === undefined ? null : entry.attachment

@@ -141,7 +141,7 @@ export class HeadFollower {
     // contain although they are not lost.
     const before = { size: this.#next, seen: this.#seen }
     const head = await this.#reader.head(serverId)
-    const missing = await this.#missingIn(head, before)
+    const missing = await this.#findMissing(head, before)
     if (missing !== null || head === null) return missing
     this.noteSeen(head)
     if (head.height < this.#next) return null
@@ -154,7 +154,7 @@ export class HeadFollower {
   }
 
   /** Returns a message about an earlier block that the chain up to `head` does not contain, or null. */
-  async #missingIn(
+  async #findMissing(
     head: Head | null,
     { size, seen }: { readonly size: number; readonly seen: SeenBlock | null },
   ): Promise<string | null> {

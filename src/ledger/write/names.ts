@@ -16,7 +16,7 @@ const UNSAFE = /[\u0000-\u001f\u007f-\u009f/]/
  * not reserved. Errors: DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED.
  * Source: specification, “Database”.
  */
-export function checkDatabaseName(name: string): void {
+export function requireDatabaseName(name: string): void {
   if (!isPathPart(name, DATABASE_NAME_BYTES_MAX)) {
     throw invalid('DATABASE_NAME_INVALID', 'a database name', DATABASE_NAME_BYTES_MAX)
   }
@@ -26,13 +26,13 @@ export function checkDatabaseName(name: string): void {
 }
 
 /** Checks an item id: like a database name, but up to 256 bytes, and no id is reserved. Errors: ITEM_ID_INVALID. */
-export function checkItemId(id: string): void {
+export function requireItemId(id: string): void {
   if (isPathPart(id, ITEM_ID_BYTES_MAX)) return
   throw invalid('ITEM_ID_INVALID', 'an item id', ITEM_ID_BYTES_MAX)
 }
 
 /** Checks an attachment name by the rules of an item id. Errors: ATTACHMENT_NAME_INVALID. */
-export function checkAttachmentName(name: string): void {
+export function requireAttachmentName(name: string): void {
   if (isPathPart(name, ITEM_ID_BYTES_MAX)) return
   throw invalid('ATTACHMENT_NAME_INVALID', 'the name of an attachment', ITEM_ID_BYTES_MAX)
 }

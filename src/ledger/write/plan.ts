@@ -19,7 +19,7 @@ import {
   storedJson,
 } from '../../storage/index.ts'
 import { LedgerError, ownedByNetwork } from '../errors.ts'
-import { plannedErasure } from './erasure.ts'
+import { planErasure } from './erasure.ts'
 import { IdempotencyRecords } from './idempotency.ts'
 import { ITEM_BYTES_MAX, mergePatch } from './item.ts'
 import { networkItemId } from './names.ts'
@@ -164,7 +164,9 @@ class Planner {
       this.effects.length = index
       this.#bytes = bytes
       if (error instanceof BlockFull && index > 0) return null
-      const { code, message } = refusalOf(error instanceof BlockFull ? unitTooLarge() : error)
+      const { code, message } = requireLedgerError(
+        error instanceof BlockFull ? unitTooLarge() : error,
+      )
       return { code, message }
     }
   }
@@ -194,7 +196,8 @@ class Planner {
       if (kind === 'create_attachment' || kind === 'delete_attachment') {
         if ((await this.#find(view, db, id)) === null) continue
         const current = await this.#currentAttachment(operation)
-        if (current !== null || kind !== 'delete_attachment') checkAttachment(precondition, current)
+        if (current !== null || kind !== 'delete_attachment')
+          requireAttachmentCondition(precondition, current)
         continue
       }
       const revision = await this.#revision(view, db, id)
@@ -241,7 +244,7 @@ class Planner {
       case 'update_item':
       case 'patch_item': {
         const current = await this.#current(view, operation)
-        const text = kind === 'patch_item' ? patched(current, operation) : operation.text
+        const text = kind === 'patch_item' ? applyPatch(current, operation) : operation.text
         this.#setItem(view, operation.id, text)
         this.#addItem('update_item', { ...operation, text })
         return
@@ -257,7 +260,7 @@ class Planner {
       case 'delete_attachment': {
         const { id } = operation
         await this.#current(view, operation)
-        const attachment = await this.#attachmentOf(operation)
+        const attachment = await this.#requireAttachment(operation)
         const entry = entryText.attachment(kind, this.#store.serverId, db, id, attachment)
         this.#add(entry, { kind, db, id, attachment })
         return
@@ -270,7 +273,7 @@ class Planner {
   async #planCreation(view: View, operation: Extract<Operation, { kind: 'create_item' }>) {
     const { db, id, text, assigned } = operation
     // Otherwise any client with the rights to write could give the database to a network that does not exist.
-    if (id === networkItemId(db) && !this.#isNetworkOf(db)) throw ownedByNetwork(db, id)
+    if (id === networkItemId(db) && !this.#isFromNetwork(db)) throw ownedByNetwork(db, id)
     if (!assigned && (await this.#find(view, db, id)) !== null) {
       throw new LedgerError('ITEM_EXISTS', `item ${id} of ${db} exists already`)
     }
@@ -280,7 +283,7 @@ class Planner {
 
   async #planErasure(operation: Extract<Operation, { kind: 'erase_item' }>): Promise<void> {
     const { kind, db, of } = operation
-    const { positions, freed } = await plannedErasure(this.#store, operation, this.#erased)
+    const { positions, freed } = await planErasure(this.#store, operation, this.#erased)
     for (const position of positions) this.#erased.add(position)
     this.#undo.push(() => {
       for (const position of positions) this.#erased.delete(position)
@@ -308,13 +311,13 @@ class Planner {
 
   /** Returns whether the database belongs to a network that did not send the current unit. */
   #isForbidden(db: string, view: View): boolean {
-    if (this.#isNetworkOf(db)) return false
+    if (this.#isFromNetwork(db)) return false
     const changed = view.items.get(networkItemId(db))
     return changed === undefined ? view.isNetwork : changed !== null
   }
 
   /** Returns whether the current unit comes from the network of the database, or from a restore. */
-  #isNetworkOf(db: string): boolean {
+  #isFromNetwork(db: string): boolean {
     return this.#network === 'all' || this.#network?.db === db
   }
 
@@ -335,8 +338,8 @@ class Planner {
   }
 
   /** Returns the attachment that `operation` creates or deletes. Errors: ATTACHMENT_NOT_FOUND. */
-  async #attachmentOf(operation: AttachmentOperation): Promise<Attachment> {
-    if (operation.kind === 'create_attachment') return attachmentIn(operation.text)
+  async #requireAttachment(operation: AttachmentOperation): Promise<Attachment> {
+    if (operation.kind === 'create_attachment') return parseAttachment(operation.text)
     const current = await this.#currentAttachment(operation)
     if (current !== null) {
       const { content_type, length, name, sha256 } = current
@@ -355,7 +358,7 @@ class Planner {
    */
   async #currentAttachment(operation: AttachmentOperation): Promise<Attachment | null> {
     const { db, id } = operation
-    const { name } = 'name' in operation ? operation : attachmentIn(operation.text)
+    const { name } = 'name' in operation ? operation : parseAttachment(operation.text)
     // Searches the changes of the batch backwards. They are few, and usually none has an attachment.
     for (const effect of this.effects.toReversed()) {
       if (effect.db !== db) continue
@@ -417,13 +420,16 @@ type WithoutPosition<E> = E extends Effect ? Omit<E, 'position'> : never
  * Checks `precondition` against the current attachment. `current` is null if there is none.
  * Errors: PRECONDITION_FAILED.
  */
-export function checkAttachment(precondition: Precondition, current: Attachment | null): void {
+export function requireAttachmentCondition(
+  precondition: Precondition,
+  current: Attachment | null,
+): void {
   if (holds(precondition, current?.sha256 ?? null)) return
   const state = current === null ? 'there is no attachment' : `it has the tag "${current.sha256}"`
   throw new LedgerError('PRECONDITION_FAILED', `the attachment fails the precondition: ${state}`)
 }
 
-function attachmentIn(text: string): Attachment {
+function parseAttachment(text: string): Attachment {
   const attachment = decodeAttachment(storedJson(text))
   assert(attachment !== null)
   return attachment
@@ -435,7 +441,7 @@ function isOfDatabase(text: string, db: string): boolean {
 }
 
 /** Returns an error that rejects only the current unit. Rethrows an error that concerns the whole batch. */
-function refusalOf(error: unknown): LedgerError {
+function requireLedgerError(error: unknown): LedgerError {
   if (error instanceof LedgerError) return error
   if (
     error instanceof StoreError &&
@@ -446,11 +452,11 @@ function refusalOf(error: unknown): LedgerError {
   throw error
 }
 
-function patched(
+function applyPatch(
   current: string,
   { db, id, text }: { db: string; id: string; text: string },
 ): string {
-  const merged = canonicalJson(mergePatch(objectOf(current), objectOf(text)))
+  const merged = canonicalJson(mergePatch(parseObject(current), parseObject(text)))
   if (Buffer.byteLength(merged) > ITEM_BYTES_MAX) {
     throw new LedgerError(
       'ITEM_TOO_LARGE',
@@ -460,7 +466,7 @@ function patched(
   return merged
 }
 
-function objectOf(text: string): JsonObject {
+function parseObject(text: string): JsonObject {
   const value = storedJson(text)
   return isJsonObject(value) ? value : {}
 }

@@ -3,7 +3,7 @@ import { ENTRIES_BYTES_MAX, ENTRIES_MAX } from '../../chain/index.ts'
 import type { Turns } from '../../storage/index.ts'
 import { LedgerError, type LedgerErrorCode } from '../errors.ts'
 import { itemText, requireItem } from './item.ts'
-import { checkDatabaseName, checkItemId } from './names.ts'
+import { requireDatabaseName, requireItemId } from './names.ts'
 
 /** A change as in the body of `POST /api/ledgers`: an entry without the server id. */
 export type Change =
@@ -126,7 +126,7 @@ function estimateBytes(unit: UnitOfWork): number {
 }
 
 /** Returns the estimated bytes of `unit`. Errors: UNIT_EMPTY, UNIT_TOO_LARGE. */
-export function checkUnit(unit: UnitOfWork): number {
+export function requireUnitBytes(unit: UnitOfWork): number {
   if (unit.length === 0) throw new LedgerError('UNIT_EMPTY', 'the list of changes is empty')
   const bytes = estimateBytes(unit)
   if (unit.length > ENTRIES_MAX || bytes > ENTRIES_BYTES_MAX) throw unitTooLarge()
@@ -142,13 +142,13 @@ export function unitTooLarge(): LedgerError {
  * Builds the unit of work for `changes`. Each created item must have an id. Throws all errors of `recordChanges` that
  * do not depend on the stored state.
  */
-export function unitOf(changes: readonly OwnChange[]): UnitOfWork {
-  refuseTooMany(changes)
+export function toUnit(changes: readonly OwnChange[]): UnitOfWork {
+  requireFewChanges(changes)
   const unit = changes.map(({ assigned = false, ...change }) => {
-    const operation = operationOf(change, noId)
+    const operation = toOperation(change, noId)
     return operation.kind === 'create_item' ? { ...operation, assigned } : operation
   })
-  checkUnit(unit)
+  requireUnitBytes(unit)
   return unit
 }
 
@@ -157,24 +157,24 @@ function noId(): never {
 }
 
 /** Builds the operation for `change`. `newId` generates a missing id. Errors: DATABASE_NAME_…, ITEM_…. */
-export function operationOf(change: Change, newId: () => string): Operation {
+export function toOperation(change: Change, newId: () => string): Operation {
   switch (change.method) {
     case 'create_db':
     case 'delete_db':
-      checkDatabaseName(change.db)
+      requireDatabaseName(change.db)
       return { kind: change.method, db: change.db }
     case 'create_item':
-      return creationOf(change.db, change.item, newId)
+      return toCreation(change.db, change.item, newId)
     case 'update_item': {
       const { db, item } = change
       if (typeof item.id !== 'string') {
         throw new LedgerError('ITEM_ID_INVALID', 'the item of an update_item entry must have an id')
       }
-      checkPath(db, item.id)
+      requirePath(db, item.id)
       return { kind: 'update_item', db, id: item.id, text: itemText(item) }
     }
     case 'delete_item':
-      checkPath(change.db, change.id)
+      requirePath(change.db, change.id)
       return { kind: 'delete_item', db: change.db, id: change.id }
   }
 }
@@ -182,13 +182,13 @@ export function operationOf(change: Change, newId: () => string): Operation {
 /**
  * Builds the operation that creates `given` in `db`. Errors: ITEM_INVALID, ITEM_ID_INVALID, ITEM_TOO_LARGE.
  */
-export function creationOf(
+export function toCreation(
   db: string,
   given: Json,
   newId: () => string,
 ): Extract<Operation, { kind: 'create_item' }> {
   const item = requireItem(given)
-  checkDatabaseName(db)
+  requireDatabaseName(db)
   const kind = 'create_item'
   if (item.id === undefined) {
     const id = newId()
@@ -198,18 +198,18 @@ export function creationOf(
   if (typeof id !== 'string') {
     throw new LedgerError('ITEM_ID_INVALID', 'the id of an item must be a string, or absent')
   }
-  checkItemId(id)
+  requireItemId(id)
   return { kind, db, id, text: itemText(item), assigned: false }
 }
 
 /** Checks the database name and the item id of a path. Errors: DATABASE_NAME_…, ITEM_ID_INVALID. */
-export function checkPath(db: string, id: string): void {
-  checkDatabaseName(db)
-  checkItemId(id)
+export function requirePath(db: string, id: string): void {
+  requireDatabaseName(db)
+  requireItemId(id)
 }
 
 /** Checks the length of a list before an operation is built for each element. Errors: UNIT_TOO_LARGE. */
-export function refuseTooMany(list: readonly unknown[]): void {
+export function requireFewChanges(list: readonly unknown[]): void {
   if (list.length <= ENTRIES_MAX) return
   throw new LedgerError('UNIT_TOO_LARGE', `one request may make at most ${ENTRIES_MAX} changes`)
 }

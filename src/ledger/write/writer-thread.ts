@@ -201,7 +201,7 @@ class WriterThread {
    * writer stops. `isAttempted`: whether a write had started.
    */
   async #refusal(error: unknown, isAttempted: boolean) {
-    const code = temporaryCodeOf(error)
+    const code = findTemporaryCode(error)
     const stopped = code === null
     if (stopped) await this.#stop()
     if (code === 'STORE_UNAVAILABLE' || code === 'OUTCOME_UNKNOWN') {
@@ -213,7 +213,7 @@ class WriterThread {
       this.#freeBytesWhenFull = await this.#freeBytes()
       this.scheduleMaintenance()
     }
-    const refused = code ?? permanentCodeOf(error)
+    const refused = code ?? toPermanentCode(error)
     const unknown = code === 'OUTCOME_UNKNOWN' || (stopped && isAttempted)
     return { refused, reason: errorMessage(error), stopped, unknown }
   }
@@ -254,14 +254,14 @@ class WriterThread {
       if (isMoreDue || isFull) this.scheduleMaintenance()
       else if (this.#store.isShared) this.#scheduleIdleMaintenance()
     } catch (error) {
-      const code = temporaryCodeOf(error)
+      const code = findTemporaryCode(error)
       if (code !== null) {
         // Retries after a pause, because disk space may become free without a change that would resume maintenance.
         this.#pauseMs = code === 'STORE_DAMAGED' ? DAMAGED_DELAY_MS : OUTAGE_DELAY_MS
         this.scheduleMaintenance()
         return
       }
-      this.#send({ maintenanceFailed: errorMessage(error), code: permanentCodeOf(error) })
+      this.#send({ maintenanceFailed: errorMessage(error), code: toPermanentCode(error) })
       await this.#stop()
     }
   }
@@ -300,7 +300,7 @@ class WriterThread {
 type TemporaryCode = 'STORE_FULL' | 'STORE_DAMAGED' | 'STORE_UNAVAILABLE' | 'OUTCOME_UNKNOWN'
 
 /** Returns the code of a temporary failure, or null. */
-function temporaryCodeOf(error: unknown): TemporaryCode | null {
+function findTemporaryCode(error: unknown): TemporaryCode | null {
   if (!(error instanceof StoreError)) return null
   const { code } = error
   switch (code) {
@@ -317,7 +317,7 @@ function temporaryCodeOf(error: unknown): TemporaryCode | null {
   }
 }
 
-function permanentCodeOf(error: unknown): 'STORE_ROLLED_BACK' | 'WRITER_STOPPED' {
+function toPermanentCode(error: unknown): 'STORE_ROLLED_BACK' | 'WRITER_STOPPED' {
   const isRolledBack = error instanceof StoreError && error.code === 'STORE_ROLLED_BACK'
   return isRolledBack ? 'STORE_ROLLED_BACK' : 'WRITER_STOPPED'
 }

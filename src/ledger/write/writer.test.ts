@@ -6,14 +6,14 @@ import type { FromWriter } from './messages.ts'
 import type { Precondition } from './request-conditions.ts'
 import { FakeThread } from './test-thread.ts'
 import type { UnitOfWork } from './unit-of-work.ts'
-import { LedgerWriter, positionOf } from './writer.ts'
+import { firstPosition, LedgerWriter } from './writer.ts'
 
 const MIB = 1024 * 1024
 const ANY: Precondition = { match: '*', noneMatch: null }
 const START = { location: '/none', serverId: 7, durable: true }
 
 /** Returns a unit of `entries` changes, which the writer counts as at least `bytes` bytes. */
-function unitOf(entries: number, bytes = 0): UnitOfWork {
+function toUnit(entries: number, bytes = 0): UnitOfWork {
   const plain = { kind: 'delete_item', db: 'a', id: 'x' } as const
   const first = { kind: 'update_item', db: 'a', id: 'x' } as const
   const text = 'x'.repeat(Math.max(0, bytes - entries * 129))
@@ -63,9 +63,9 @@ it('reports the reason if the writer cannot start', async () => {
 describe('blocks', () => {
   it('contain concurrent changes, and are sent with the time and the preconditions of the requests', async () => {
     const idempotency = { key: 'k', fingerprint: 'f' }
-    void writer.record(unitOf(1))
-    void writer.record(unitOf(1), { precondition: null, idempotency })
-    void writer.record(unitOf(1), { precondition: ANY, idempotency: null })
+    void writer.record(toUnit(1))
+    void writer.record(toUnit(1), { precondition: null, idempotency })
+    void writer.record(toUnit(1), { precondition: ANY, idempotency: null })
     expect(thread.sent).toEqual([])
     await untilBatchCloses()
     expect(thread.sent).toEqual([
@@ -82,16 +82,16 @@ describe('blocks', () => {
   })
 
   it('stay open while each event-loop iteration brings more requests, for at most 16 iterations', async () => {
-    for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
+    for (let n = 0; n < 2; n += 1) void writer.record(toUnit(1))
     await nextIteration()
-    void writer.record(unitOf(1))
+    void writer.record(toUnit(1))
     expect(thread.blocks()).toEqual([])
     await untilBatchCloses()
     expect(thread.blocks()).toEqual([3])
     thread.sendCommitted(0, 3)
     for (let n = 0; n < 40; n += 1) {
-      void writer.record(unitOf(1))
-      void writer.record(unitOf(1))
+      void writer.record(toUnit(1))
+      void writer.record(toUnit(1))
       await nextIteration()
     }
     expect(thread.blocks()).toEqual([3, 32])
@@ -99,7 +99,7 @@ describe('blocks', () => {
 
   it('wait for a fraction of the concurrent requests while another block is written; at most two blocks are in flight', async () => {
     const come = (count: number) => {
-      for (let n = 0; n < count; n += 1) void writer.record(unitOf(1))
+      for (let n = 0; n < count; n += 1) void writer.record(toUnit(1))
     }
     come(10)
     await untilBatchCloses()
@@ -123,23 +123,23 @@ describe('blocks', () => {
   })
 
   it('wait for the next requests of clients that were just answered', async () => {
-    void writer.record(unitOf(1))
+    void writer.record(toUnit(1))
     await untilBatchCloses()
-    for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
+    for (let n = 0; n < 2; n += 1) void writer.record(toUnit(1))
     thread.sendCommitted(0, 1)
     expect(thread.blocks()).toEqual([1])
-    void writer.record(unitOf(1))
+    void writer.record(toUnit(1))
     await untilBatchCloses()
     expect(thread.blocks()).toEqual([1, 3])
   })
 
   it('are not split while only seven requests are concurrent', async () => {
-    for (let n = 0; n < 7; n += 1) void writer.record(unitOf(1))
+    for (let n = 0; n < 7; n += 1) void writer.record(toUnit(1))
     await untilBatchCloses()
     thread.sendCommitted(0, 7)
-    for (let n = 0; n < 6; n += 1) void writer.record(unitOf(1))
+    for (let n = 0; n < 6; n += 1) void writer.record(toUnit(1))
     await untilBatchCloses()
-    void writer.record(unitOf(1))
+    void writer.record(toUnit(1))
     expect(thread.blocks()).toEqual([7, 6])
   })
 
@@ -148,7 +148,7 @@ describe('blocks', () => {
     ['4 MiB', [[1, 2 * MIB], [1, 2 * MIB], [1]], [2, 1]],
     ['one unit that is larger', [[1_025], [1], [1, 5 * MIB], [1]], [1, 1, 1, 1]],
   ] as const)('contain at most %s', async (_, units, blocks) => {
-    for (const [entries, bytes] of units) void writer.record(unitOf(entries, bytes))
+    for (const [entries, bytes] of units) void writer.record(toUnit(entries, bytes))
     await untilBatchCloses()
     for (const height of blocks.keys()) {
       expect(thread.blocks()).toEqual(blocks.slice(0, height + 1))
@@ -163,7 +163,7 @@ describe('replies', () => {
   it('contain the position of each change, and are sent after `onCommit` was called', async () => {
     const committed: unknown[] = []
     writer.onCommit = (last) => committed.push(last)
-    const answers = [unitOf(1), unitOf(1)].map(async (unit) =>
+    const answers = [toUnit(1), toUnit(1)].map(async (unit) =>
       committed.push(await writer.record(unit)),
     )
     await untilBatchCloses()
@@ -177,7 +177,7 @@ describe('replies', () => {
   })
 
   it('tell for each change whether it was executed, was executed earlier, or was rejected', async () => {
-    const units = [unitOf(1), unitOf(1), unitOf(1), unitOf(1)]
+    const units = [toUnit(1), toUnit(1), toUnit(1), toUnit(1)]
     const answers = units.map((unit) => outcomeOf(writer.record(unit)))
     await untilBatchCloses()
     const earlier = { position: 9, entries: 2 }
@@ -200,7 +200,7 @@ describe('replies', () => {
 
   it('report a full disk as one failure until a block can be stored again', async () => {
     const full = async () => {
-      const answer = outcomeOf(writer.record(unitOf(1)))
+      const answer = outcomeOf(writer.record(toUnit(1)))
       await untilBatchCloses()
       thread.send({ refused: 'STORE_FULL', reason: 'no room', stopped: false, unknown: false })
       return answer
@@ -210,23 +210,23 @@ describe('replies', () => {
     expect(await full()).toMatchObject({ cause: first })
     expect(writer.failure).toBe(first)
     // A rejected batch makes no block, so the state of the disk stays unknown.
-    const answer = outcomeOf(writer.record(unitOf(1)))
+    const answer = outcomeOf(writer.record(toUnit(1)))
     await untilBatchCloses()
     const refusal = { code: 'ITEM_NOT_FOUND', message: 'none' } as const
     thread.send({ block: null, outcomes: [refusal] })
     expect(await answer).toMatchObject({ code: 'ITEM_NOT_FOUND' })
     expect(writer.failure).toBe(first)
-    void writer.record(unitOf(1))
+    void writer.record(toUnit(1))
     await untilBatchCloses()
     thread.sendCommitted(0, 1)
     expect(writer.failure).toBeNull()
   })
 
   it('are WRITER_STOPPED errors for all pending and later changes after a write with an unknown outcome', async () => {
-    const written = outcomeOf(writer.record(unitOf(1)))
+    const written = outcomeOf(writer.record(toUnit(1)))
     await untilBatchCloses()
     const waiting = [
-      outcomeOf(writer.record(unitOf(1))),
+      outcomeOf(writer.record(toUnit(1))),
       outcomeOf(writer.changeIndex('add', INDEX)),
     ]
     thread.send({ refused: 'WRITER_STOPPED', reason: 'torn', stopped: true, unknown: true })
@@ -235,7 +235,7 @@ describe('replies', () => {
       message: 'the outcome of the write is unknown: torn',
     })
     const stopped = { code: 'WRITER_STOPPED', message: 'torn' }
-    const later = [outcomeOf(writer.record(unitOf(1))), outcomeOf(writer.changeIndex('add', INDEX))]
+    const later = [outcomeOf(writer.record(toUnit(1))), outcomeOf(writer.changeIndex('add', INDEX))]
     expect(await Promise.all([...waiting, ...later])).toMatchObject(Array(4).fill(stopped))
     expect([writer.depth, writer.queueBytes, thread.blocks()]).toEqual([0, 0, [1]])
     await writer.close()
@@ -250,7 +250,7 @@ describe('replies', () => {
       message: 'the outcome of the write is unknown: no reply',
     },
   ] as const)('are $code errors until the database server answers again', async (each) => {
-    const written = outcomeOf(writer.record(unitOf(1)))
+    const written = outcomeOf(writer.record(toUnit(1)))
     await untilBatchCloses()
     thread.send({ refused: each.code, reason: 'no reply', stopped: false, unknown: each.unknown })
     expect(await written).toMatchObject({ code: each.code, message: each.message })
@@ -260,7 +260,7 @@ describe('replies', () => {
   })
 
   it('are STORE_FULL errors until the disk has space', async () => {
-    const written = outcomeOf(writer.record(unitOf(1)))
+    const written = outcomeOf(writer.record(toUnit(1)))
     await untilBatchCloses()
     thread.send({ refused: 'STORE_FULL', reason: 'full', stopped: false, unknown: false })
     expect(await written).toMatchObject({ code: 'STORE_FULL' })
@@ -271,20 +271,20 @@ describe('replies', () => {
   })
 
   it('are STORE_ROLLED_BACK errors permanently if the database lacks acknowledged blocks', async () => {
-    const written = outcomeOf(writer.record(unitOf(1)))
+    const written = outcomeOf(writer.record(toUnit(1)))
     await untilBatchCloses()
     const refused = 'STORE_ROLLED_BACK'
     thread.send({ refused, reason: 'block 7 is missing', stopped: true, unknown: false })
     expect(await written).toMatchObject({ code: refused })
     expect(writer.failure).toMatchObject({ code: refused, message: 'block 7 is missing' })
-    await expect(writer.record(unitOf(1))).rejects.toMatchObject({ code: refused })
+    await expect(writer.record(toUnit(1))).rejects.toMatchObject({ code: refused })
   })
 
   it('are WRITER_STOPPED errors with the reason as soon as maintenance fails', async () => {
     thread.send({ maintenanceFailed: 'the store failed: disk I/O error', code: 'WRITER_STOPPED' })
     const stopped = { code: 'WRITER_STOPPED', message: 'the store failed: disk I/O error' }
     expect(writer.failure).toMatchObject(stopped)
-    await expect(writer.record(unitOf(1))).rejects.toMatchObject(stopped)
+    await expect(writer.record(toUnit(1))).rejects.toMatchObject(stopped)
     expect(thread.sent).toEqual([])
   })
 
@@ -295,7 +295,7 @@ describe('replies', () => {
       code: 'WRITER_STOPPED',
       message: 'it is unknown whether the index was changed: torn',
     })
-    await expect(writer.record(unitOf(1))).rejects.toMatchObject({ message: 'torn' })
+    await expect(writer.record(toUnit(1))).rejects.toMatchObject({ message: 'torn' })
   })
 
   it.each([
@@ -304,9 +304,9 @@ describe('replies', () => {
   ])(
     'are WRITER_STOPPED errors for all pending changes if the thread emits `%s`',
     async (event, value, message) => {
-      const sent = outcomeOf(writer.record(unitOf(1)))
+      const sent = outcomeOf(writer.record(toUnit(1)))
       await untilBatchCloses()
-      const waiting = outcomeOf(writer.record(unitOf(1)))
+      const waiting = outcomeOf(writer.record(toUnit(1)))
       thread.emit(event, value)
       const stopped = { code: 'WRITER_STOPPED', message }
       expect(await Promise.all([sent, waiting])).toMatchObject([stopped, stopped])
@@ -319,25 +319,25 @@ const BUSY = { code: 'WRITER_BUSY' }
 
 describe('the queue', () => {
   it('accepts 20,000 changes', async () => {
-    const unit = unitOf(1)
+    const unit = toUnit(1)
     for (let n = 0; n < 20_000; n += 1) void writer.record(unit)
     await expect(writer.record(unit)).rejects.toMatchObject(BUSY)
     expect(writer.depth).toBe(20_000)
   })
 
   it('accepts 128 MiB, of which one request uses at most half', async () => {
-    const half = unitOf(1, 64 * MIB)
-    await expect(writer.record(unitOf(1, 64 * MIB + 1))).rejects.toMatchObject({
+    const half = toUnit(1, 64 * MIB)
+    await expect(writer.record(toUnit(1, 64 * MIB + 1))).rejects.toMatchObject({
       code: 'UNIT_TOO_LARGE',
     })
     await expect(writer.record([])).rejects.toMatchObject({ code: 'UNIT_EMPTY' })
     void writer.record(half)
     void writer.record(half)
     expect(writer.queueBytes).toBe(128 * MIB)
-    await expect(writer.record(unitOf(1))).rejects.toMatchObject(BUSY)
+    await expect(writer.record(toUnit(1))).rejects.toMatchObject(BUSY)
     await untilBatchCloses()
     thread.sendCommitted(0, 1)
-    void writer.record(unitOf(1))
+    void writer.record(toUnit(1))
     expect(writer.queueBytes).toBe(64 * MIB + 129)
   })
 
@@ -372,12 +372,12 @@ describe('the queue', () => {
 })
 
 it('answers the changes of a batch block by block if the thread divides the batch', async () => {
-  const changes = [1, 1, 1].map((entries) => outcomeOf(writer.record(unitOf(entries))))
+  const changes = [1, 1, 1].map((entries) => outcomeOf(writer.record(toUnit(entries))))
   await untilBatchCloses()
   const block = { height: 0, id: 'block 0', entries: 1, bytes: 1, ms: 1 }
   thread.send({ block, outcomes: [{ code: 'ITEM_NOT_FOUND', message: 'none' }, { index: 0 }] })
   expect(writer.depth).toBe(1)
-  void writer.record(unitOf(1))
+  void writer.record(toUnit(1))
   thread.send({ block: { ...block, height: 1 }, outcomes: [{ index: 0 }] })
   expect(await Promise.all(changes)).toMatchObject([
     { code: 'ITEM_NOT_FOUND' },
@@ -391,7 +391,7 @@ it('answers the changes of a batch block by block if the thread divides the batc
 })
 
 it('answers an index change while a block is written, before the changes of that block', async () => {
-  const written = writer.record(unitOf(1))
+  const written = writer.record(toUnit(1))
   await untilBatchCloses()
   const changed = writer.changeIndex('add', INDEX)
   thread.send({ indexed: 'done' })
@@ -402,10 +402,10 @@ it('answers an index change while a block is written, before the changes of that
 
 describe('closing', () => {
   it('writes pending changes, then index changes, then closes the store', async () => {
-    void writer.record(unitOf(1))
+    void writer.record(toUnit(1))
     const closed = writer.close()
     expect(thread.blocks()).toEqual([1])
-    for (const refused of [writer.record(unitOf(1)), writer.changeIndex('add', INDEX)]) {
+    for (const refused of [writer.record(toUnit(1)), writer.changeIndex('add', INDEX)]) {
       await expect(refused).rejects.toMatchObject({
         code: 'WRITER_STOPPED',
         message: 'the node is closing',
@@ -429,27 +429,27 @@ describe('closing', () => {
 })
 
 it('returns the original position of a repeated change', () => {
-  expect(positionOf({ position: 9, entries: 2 })).toBe(9)
-  expect(positionOf({ height: 3, index: 1, blockId: 'b' })).toBe(packPosition(3, 1))
+  expect(firstPosition({ position: 9, entries: 2 })).toBe(9)
+  expect(firstPosition({ height: 3, index: 1, blockId: 'b' })).toBe(packPosition(3, 1))
 })
 
 it("accepts changes of a network's databases only from the network", async () => {
   writer.owned.add('a')
-  await expect(writer.record(unitOf(1))).rejects.toMatchObject({
+  await expect(writer.record(toUnit(1))).rejects.toMatchObject({
     code: 'OWNED_BY_NETWORK',
     message: 'database a can be changed only through its network',
   })
   const network = { db: 'a', since: null }
-  void writer.record(unitOf(1), { precondition: null, idempotency: null, network })
+  void writer.record(toUnit(1), { precondition: null, idempotency: null, network })
   void writer.record([{ kind: 'create_db', db: 'b' }])
   expect(writer.depth).toBe(2)
 })
 
 it('after `suspend`, rejects new changes but still writes pending changes', async () => {
-  const waiting = writer.record(unitOf(1))
+  const waiting = writer.record(toUnit(1))
   const why = Object.assign(new Error('evidence'), { code: 'CHAIN_FROZEN' })
   writer.suspend(why as never)
-  await expect(writer.record(unitOf(1))).rejects.toBe(why)
+  await expect(writer.record(toUnit(1))).rejects.toBe(why)
   expect(writer.failure).toBe(why)
   await untilBatchCloses()
   thread.sendCommitted(0, 1)

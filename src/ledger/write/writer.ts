@@ -12,7 +12,12 @@ import { LedgerError, type LedgerErrorCode, ownedByNetwork, STORE_OUTAGES } from
 import type { Platform } from '../platform.ts'
 import type { CommittedBlock, FromWriter, SeenBlock, StoreRefusal, ToWriter } from './messages.ts'
 import type { RequestConditions } from './request-conditions.ts'
-import { checkUnit, type EarlierRequest, type Outcome, type UnitOfWork } from './unit-of-work.ts'
+import {
+  type EarlierRequest,
+  type Outcome,
+  requireUnitBytes,
+  type UnitOfWork,
+} from './unit-of-work.ts'
 
 /** Maximum entries per block. A single larger unit of work gets a block of its own. */
 const BLOCK_ENTRIES_MAX = 1_024
@@ -51,7 +56,7 @@ export interface RecordedUnit {
 }
 
 /** Returns the packed position of the first entry. */
-export function positionOf(recorded: RecordedUnit | EarlierRequest): number {
+export function firstPosition(recorded: RecordedUnit | EarlierRequest): number {
   return 'entries' in recorded ? recorded.position : packPosition(recorded.height, recorded.index)
 }
 
@@ -192,11 +197,11 @@ export class LedgerWriter {
   ): Promise<RecordedUnit | EarlierRequest>
   record(unit: UnitOfWork, conditions?: RequestConditions): Promise<RecordedUnit | EarlierRequest> {
     return new Promise((resolve, reject) => {
-      this.#checkOpen()
+      this.#requireOpen()
       if (this.#suspended !== null) throw this.#suspended
-      const bytes = checkUnit(unit)
+      const bytes = requireUnitBytes(unit)
       const byNetwork = conditions?.network !== undefined
-      if (!byNetwork && this.owned.size > 0) refuseOwned(unit, this.owned)
+      if (!byNetwork && this.owned.size > 0) requireNotOwned(unit, this.owned)
       if (
         this.#queue.length >= QUEUE_UNITS_MAX ||
         (this.#queueBytes > 0 && this.#queueBytes + bytes > QUEUE_BYTES_MAX)
@@ -214,14 +219,14 @@ export class LedgerWriter {
   /** Declares or removes an index. Errors: WRITER_STOPPED, WRITER_BUSY, STORE_FULL, STORE_DAMAGED. */
   changeIndex(index: 'add' | 'remove', name: { db: string; path: string }): Promise<IndexOutcome> {
     return new Promise((resolve, reject) => {
-      this.#checkOpen()
+      this.#requireOpen()
       if (this.#indexChanges.length >= INDEX_CHANGES_MAX) throw busy()
       this.#indexChanges.push({ resolve, reject })
       this.#post({ index, ...name })
     })
   }
 
-  #checkOpen(): void {
+  #requireOpen(): void {
     if (this.#stopped !== null) throw this.#stopped
     if (this.#closing) throw new LedgerError('WRITER_STOPPED', 'the node is closing')
   }
@@ -391,7 +396,7 @@ function busy(): LedgerError {
 }
 
 /** Rejects a change of an owned database. Errors: OWNED_BY_NETWORK. */
-function refuseOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
+function requireNotOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
   for (const { db } of unit) if (owned.has(db)) throw ownedByNetwork(db)
 }
 

@@ -15,21 +15,21 @@ import { StoreError, type StoreReader, storedJson, type Turns } from '../../stor
 import { LedgerError } from '../errors.ts'
 import type { AttachmentService } from './attachments.ts'
 import { itemText } from './item.ts'
-import { checkDatabaseName } from './names.ts'
+import { requireDatabaseName } from './names.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import {
   type Change,
-  checkPath,
-  creationOf,
   type EarlierRequest,
   type Operation,
   type OwnDatabase,
-  operationOf,
-  refuseTooMany,
+  requireFewChanges,
+  requirePath,
+  toCreation,
+  toOperation,
   type UnitOfWork,
   type Written,
 } from './unit-of-work.ts'
-import { type LedgerWriter, positionOf } from './writer.ts'
+import { firstPosition, type LedgerWriter } from './writer.ts'
 
 /** Result of recorded changes. `ids` has the item id of each change, or null for a change of a database. */
 interface ChangeResult<Id = string | null> extends Written {
@@ -107,8 +107,8 @@ export class LedgerWrites {
     items: readonly Json[],
     conditions?: RequestConditions,
   ): Promise<ChangeResult<string>> {
-    refuseTooMany(items)
-    const unit = items.map((item) => creationOf(db, item, this.#newId))
+    requireFewChanges(items)
+    const unit = items.map((item) => toCreation(db, item, this.#newId))
     // Every operation creates an item, so every result has an id.
     return this.#record(unit, conditions) as Promise<ChangeResult<string>>
   }
@@ -123,8 +123,8 @@ export class LedgerWrites {
     item: JsonObject,
     conditions?: RequestConditions,
   ): Promise<Written> {
-    checkPath(db, id)
-    refuseOtherId(id, item)
+    requirePath(db, id)
+    requireSameId(id, item)
     const text = itemText(item, id)
     const operation: Operation =
       conditions?.precondition?.noneMatch === '*'
@@ -140,8 +140,8 @@ export class LedgerWrites {
     patch: JsonObject,
     conditions?: RequestConditions,
   ): Promise<Written> {
-    checkPath(db, id)
-    refuseOtherId(id, patch)
+    requirePath(db, id)
+    requireSameId(id, patch)
     const text = itemText(patch)
     const currentBytes = (await this.#deps.store.itemBytes(db, id)) ?? 0
     return this.#record([{ kind: 'patch_item', db, id, text, currentBytes }], conditions)
@@ -154,8 +154,8 @@ export class LedgerWrites {
 
   /** Records all `changes` in one block, or none. Errors: as for each change alone; UNIT_EMPTY, UNIT_TOO_LARGE. */
   recordChanges(changes: readonly Change[], conditions?: RequestConditions): Promise<ChangeResult> {
-    refuseTooMany(changes)
-    const unit = changes.map((change) => operationOf(change, this.#newId))
+    requireFewChanges(changes)
+    const unit = changes.map((change) => toOperation(change, this.#newId))
     return this.#record(unit, conditions)
   }
 
@@ -209,7 +209,7 @@ export class LedgerWrites {
     positions: readonly string[] | null,
     conditions?: RequestConditions,
   ): Promise<ErasureResult> {
-    checkPath(db, id)
+    requirePath(db, id)
     if (positions !== null && positions.length > ENTRIES_MAX) {
       throw new LedgerError(
         'UNIT_TOO_LARGE',
@@ -223,7 +223,7 @@ export class LedgerWrites {
       const recorded = await writer.record([operation], conditions)
       if ('entries' in recorded) return { result: recorded.position, freed: [] }
       onErased()
-      return { result: positionOf(recorded), freed: recorded.freed ?? [] }
+      return { result: firstPosition(recorded), freed: recorded.freed ?? [] }
     })
     const { height, index } = unpackPosition(position)
     const entry = parseStoredEntry((await this.#readBlock(height)).entries[index] ?? '{}')
@@ -261,7 +261,7 @@ export class LedgerWrites {
    * rejected with OWNED_BY_NETWORK. Once the network is recorded, all processes reject them.
    */
   ownDatabase(db: string): OwnDatabase {
-    checkDatabaseName(db)
+    requireDatabaseName(db)
     const { writer, turnsOf } = this.#deps
     writer.owned.add(db)
     return {
@@ -281,7 +281,7 @@ export class LedgerWrites {
   }
 }
 
-function refuseOtherId(id: string, item: JsonObject): void {
+function requireSameId(id: string, item: JsonObject): void {
   if (item.id === undefined || item.id === id) return
   throw new LedgerError(
     'ITEM_ID_MISMATCH',

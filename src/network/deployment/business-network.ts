@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { Semaphore } from '../../base/semaphore.ts'
 import { turn } from '../../base/turn.ts'
-import { StoreError, unitOf } from '../../ledger/core.ts'
+import { StoreError, toUnit } from '../../ledger/core.ts'
 import type { Change, LedgerService } from '../../ledger/index.ts'
 import { namesEvent } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
@@ -334,7 +334,7 @@ export class BusinessNetwork {
     const deployment = this.#deploymentBefore(this.#definition, this.#pipeline.isRecorded)
     const entries = changes.map((change) => entryOf(name, change))
     const itemChange: Change = { method: 'update_item', db: name, item }
-    await this.#pipeline.record(unitOf([...deployment, itemChange, ...entries]))
+    await this.#pipeline.record(toUnit([...deployment, itemChange, ...entries]))
   }
 
   /** Starts a thread for `definition`. Errors: NETWORK_INVALID if the scripts cannot be loaded; NETWORK_BUSY. */

@@ -458,7 +458,7 @@ export class Pipeline {
   #write(): void {
     while (!this.#isWriting && this.#decided.length > 0) {
       const batch = this.#nextBatch()
-      const unit = batch.flatMap(unitOf)
+      const unit = batch.flatMap(toUnit)
       const isRecorded = unit.length > 0
       const { turns } = this.#parts.database
       if (!isRecorded && turns === null) {
@@ -480,7 +480,7 @@ export class Pipeline {
     let operations = 0
     let characters = 0
     const end = this.#decided.findIndex((decided, at) => {
-      const unit = unitOf(decided)
+      const unit = toUnit(decided)
       operations += unit.length
       for (const operation of unit) if ('text' in operation) characters += operation.text.length
       return at > 0 && (operations > OPERATIONS_MAX || characters > CHARACTERS_MAX)
@@ -504,7 +504,7 @@ export class Pipeline {
     for (const decided of batch) {
       const { pending, answer } = decided
       pending.resolve({ answer, written: written === null ? null : { ...written, position } })
-      position += unitOf(decided).length
+      position += toUnit(decided).length
     }
     this.#write()
     this.#advance()
@@ -548,6 +548,6 @@ export class Pipeline {
   }
 }
 
-function unitOf({ answer }: Decided): UnitOfWork {
+function toUnit({ answer }: Decided): UnitOfWork {
   return ('decision' in answer ? answer.decision.unit : null) ?? []
 }

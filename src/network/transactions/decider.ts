@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../base/json.ts'
-import { mergePatch, unitOf } from '../../ledger/core.ts'
+import { mergePatch, toUnit } from '../../ledger/core.ts'
 import type { Change } from '../../ledger/index.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
@@ -104,7 +104,7 @@ export class Decider {
     const records = recordsOf(transaction, request.caller, events)
     const changes = [...records, ...draft.changes]
     const entries = changes.map((change) => entryOf(definition.name, change))
-    const unit = unitOf([...this.#deployment, ...entries])
+    const unit = toUnit([...this.#deployment, ...entries])
     const transactionAt = this.#deployment.length
     this.#deployment = []
     for (const change of changes) this.#state.apply(change, id)
