@@ -77,6 +77,7 @@ export {
   EVIDENCE_BEGINNING,
   EVIDENCE_LENGTH_MAX,
   type Evidence,
+  EvidenceFile,
   evidenceText,
   findContradiction,
   isEvidence,

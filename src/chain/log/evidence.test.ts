@@ -152,7 +152,7 @@ it('rejects evidence in which any byte was changed', async () => {
     [{ ...byHeight, proof: undefined }, 'PROOF_MALFORMED'],
     [{ ...byHeight, proof: null }, 'PROOF_WRONG'],
     [{ ...byHeight, proof: { ...byHeight.proof, height: 3 } }, 'PROOF_WRONG'],
-    [{ ...byHeight, proof: { ...byHeight.proof, height: -1 } }, 'PROOF_WRONG'],
+    [{ ...byHeight, proof: { ...byHeight.proof, height: -1 } }, 'PROOF_MALFORMED'],
     [{ ...byHeight, proof: { ...byHeight.proof, headers: ['one 2', 'one 2'] } }, 'PROOF_WRONG'],
     [{ ...byHeight, proof: { ...byHeight.proof, paths: [[], []] } }, 'PROOF_WRONG'],
     [{ ...byHeight, proof: { ...byHeight.proof, paths: [['x'], ['x']] } }, 'PROOF_WRONG'],

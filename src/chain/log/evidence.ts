@@ -1,5 +1,8 @@
+import type { Static } from 'typebox'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { isJsonObject } from '../../base/json.ts'
+import { Type } from '../../base/shape.ts'
+import { parseShape } from '../../base/shaped-json.ts'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { equalBytes, HASH_BYTES } from '../hashes.ts'
 import {
@@ -18,7 +21,6 @@ import {
   type VerifySignature,
 } from './checkpoint.ts'
 import {
-  HASHES_MAX,
   type Hashes,
   proveConsistency,
   proveInclusion,
@@ -29,40 +31,51 @@ import {
 // Evidence: two checkpoints that one key has signed and that no single log can have, with a proof that needs no other
 // data.
 
-/** Members with which an evidence file begins. */
-export const EVIDENCE_BEGINNING = { format: 'daicho-evidence', version: 1 } as const
 /** Maximum characters of an evidence file. Two notes and two paths are much shorter. */
 export const EVIDENCE_LENGTH_MAX = 1_048_576
 
-/** Two blocks at one height: their headers, and the inclusion path (base64) of each header in the log of its note. */
-export interface HeightProof {
-  readonly height: number
-  readonly headers: readonly [string, string]
-  readonly paths: readonly [readonly string[], readonly string[]]
-}
+/** Members with which an evidence file begins. */
+export const EVIDENCE_BEGINNING = { format: 'daicho-evidence', version: 1 } as const
+
+const PAIR = { minItems: 2, maxItems: 2 }
+const Path = Type.Array(Type.String())
 
 /**
- * The root (base64) that the larger log had at the size of the smaller log, and the consistency proof from that size.
- * The signed root of the smaller log is different.
+ * Schema of an evidence file: two notes of one key that cannot both be true, the note that was received first, and the
+ * note that contradicts it. `what` describes the contradiction in one sentence. The proof is one of:
+ * - two blocks at one height: their headers, and the inclusion path (base64) of each header in the log of its note;
+ * - the root (base64) that the larger log had at the size of the smaller log, and the consistency proof from that size,
+ *   where the signed root of the smaller log is different;
+ * - null for logs of equal size, because their different roots are the proof.
  */
-export interface PrefixProof {
-  readonly root: string
-  readonly path: readonly string[]
-}
+export const EvidenceFile = Type.Object(
+  {
+    format: Type.Literal(EVIDENCE_BEGINNING.format),
+    version: Type.Literal(EVIDENCE_BEGINNING.version),
+    what: Type.String(),
+    notes: Type.Unsafe<readonly [string, string]>(
+      Type.Array(Type.String(), {
+        ...PAIR,
+        description: 'Signed notes that contradict each other',
+      }),
+    ),
+    proof: Type.Union([
+      Type.Object({
+        height: Type.Integer(),
+        headers: Type.Unsafe<readonly [string, string]>(Type.Array(Type.String(), PAIR)),
+        paths: Type.Array(Path, PAIR),
+      }),
+      Type.Object({ root: Type.String(), path: Path }),
+      Type.Null(),
+    ]),
+  },
+  { description: 'The content of an evidence file, which `daicho verify` checks' },
+)
 
-/**
- * Proves that two logs contradict each other. Null for logs of equal size, because their different roots are the proof.
- */
-export type ForkProof = HeightProof | PrefixProof | null
-
-/** Two notes of one key that cannot both be true. */
-export interface Evidence {
-  /** One sentence that describes the contradiction. */
-  readonly what: string
-  /** The note that was received first, and the note that contradicts it. */
-  readonly notes: readonly [string, string]
-  readonly proof: ForkProof
-}
+/** The content of an evidence file without EVIDENCE_BEGINNING. */
+export type Evidence = Omit<Static<typeof EvidenceFile>, 'format' | 'version'>
+type ForkProof = Evidence['proof']
+type HeightProof = Extract<ForkProof, { height: number }>
 
 /** A log with a signed checkpoint. All returned values are verified. Each function can reject with any error. */
 export interface SignedLog {
@@ -170,16 +183,16 @@ function isContradiction(logs: readonly [Checkpoint, Checkpoint], proof: ForkPro
   const [smaller, larger] = bySize(logs)
   if (proof === null) return smaller.size === larger.size && !equalBytes(smaller.root, larger.root)
   if ('root' in proof) {
-    const root = hashOf(proof.root)
+    const root = decodeHash(proof.root)
     const before = { size: smaller.size, root }
-    const isPrefix = verifyConsistency(before, larger, proof.path.map(hashOf))
+    const isPrefix = verifyConsistency(before, larger, proof.path.map(decodeHash))
     return isPrefix && !equalBytes(root, smaller.root)
   }
   const { height, headers, paths } = proof
   const leaves = headers.map((header) => leafHash(new TextEncoder().encode(header)))
   const areProven = logs.every((log, at) => {
     const leaf = { index: height, leaf: leaves[at] ?? new Uint8Array() }
-    return verifyInclusion(leaf, log, (paths[at] ?? []).map(hashOf))
+    return verifyInclusion(leaf, log, (paths[at] ?? []).map(decodeHash))
   })
   return areProven && !areEqual(leaves[0], leaves[1])
 }
@@ -223,47 +236,18 @@ export function isEvidence(file: string): boolean {
 
 /** Parses an evidence file. Errors: PROOF_MALFORMED. */
 export function parseEvidence(file: string): Evidence {
-  const value = file.length > EVIDENCE_LENGTH_MAX ? null : parseForeignJsonOrNull(file)
-  const { format, version, what, notes, proof } = isJsonObject(value) ? value : {}
-  const isKnown = format === EVIDENCE_BEGINNING.format && version === EVIDENCE_BEGINNING.version
-  if (!isKnown || typeof what !== 'string') throw malformed()
-  return { what, notes: pairOf(notes, textOf), proof: proof === null ? null : proofOf(proof) }
-}
-
-function proofOf(value: Json | undefined): ForkProof {
-  if (!isJsonObject(value)) throw malformed()
-  const { height, headers, paths, root, path }: JsonObject = value
-  if (height === undefined) return { root: textOf(root), path: textsOf(path) }
-  if (typeof height !== 'number') throw malformed()
-  return { height, headers: pairOf(headers, textOf), paths: pairOf(paths, textsOf) }
-}
-
-function pairOf<Value>(
-  value: Json | undefined,
-  parse: (value: Json | undefined) => Value,
-): [Value, Value] {
-  if (Array.isArray(value) && value.length === 2) return [parse(value[0]), parse(value[1])]
-  throw malformed()
-}
-
-function textsOf(value: Json | undefined): string[] {
-  if (Array.isArray(value) && value.length <= HASHES_MAX) return value.map(textOf)
-  throw malformed()
-}
-
-function textOf(value: Json | undefined): string {
-  if (typeof value === 'string') return value
-  throw malformed()
+  const evidence = file.length > EVIDENCE_LENGTH_MAX ? null : parseShape(EvidenceFile, file)
+  if (evidence !== null) {
+    const { what, notes, proof } = evidence
+    return { what, notes, proof }
+  }
+  throw new ProofError('PROOF_MALFORMED', 'this is not an evidence file')
 }
 
 /** Decodes a hash from base64. Returns an empty array for a malformed hash, because an empty array equals no hash. */
-function hashOf(text: string): Uint8Array {
+function decodeHash(text: string): Uint8Array {
   const bytes = fromBase64(text)
   return bytes?.length === HASH_BYTES ? bytes : new Uint8Array()
-}
-
-function malformed(): ProofError {
-  return new ProofError('PROOF_MALFORMED', 'this is not an evidence file')
 }
 
 export function evidenceText({ what, notes, proof }: Evidence): string {

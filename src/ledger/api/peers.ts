@@ -3,6 +3,7 @@ import { Type } from '../../base/shape.ts'
 import {
   EVIDENCE_BEGINNING,
   type Evidence,
+  EvidenceFile,
   logOrigin,
   parsePosition,
   positionText,
@@ -54,30 +55,7 @@ const PeerBody = Type.Object(
   },
 )
 
-const Texts = Type.Array(Type.String())
-
-/** Schema of the content of an evidence file, which clients can save unchanged. */
-const EvidenceFile = Type.Unsafe<(typeof EVIDENCE_BEGINNING & Evidence) | null>(
-  Type.Union([
-    Type.Object(
-      {
-        format: Type.Literal(EVIDENCE_BEGINNING.format),
-        version: Type.Literal(EVIDENCE_BEGINNING.version),
-        what: Type.String(),
-        notes: Type.Array(Type.String(), {
-          description: 'Signed notes that contradict each other',
-        }),
-        proof: Type.Union([
-          Type.Object({ height: Type.Integer(), headers: Texts, paths: Type.Array(Texts) }),
-          Type.Object({ root: Type.String(), path: Texts }),
-          Type.Null(),
-        ]),
-      },
-      { description: 'The content of an evidence file, which `daicho verify` checks' },
-    ),
-    Type.Null(),
-  ]),
-)
+const EvidenceReply = Type.Union([EvidenceFile, Type.Null()])
 
 const PeersReply = okReply({
   peers: Type.Array(
@@ -103,10 +81,10 @@ const PeersReply = okReply({
         Type.Object({ code: Type.String(), message: Type.String() }),
         Type.Null(),
       ]),
-      evidence: EvidenceFile,
+      evidence: EvidenceReply,
     }),
   ),
-  evidence: EvidenceFile,
+  evidence: EvidenceReply,
 })
 
 const PushReply = okReply({

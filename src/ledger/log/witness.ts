@@ -11,7 +11,8 @@ import { join } from 'node:path'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import type { Clock } from '../../base/clock.ts'
 import { fileExists } from '../../base/files/durable-files.ts'
-import { isCount, isJsonObject, type JsonObject } from '../../base/json.ts'
+import { Type } from '../../base/shape.ts'
+import { mapSchema, parseShape } from '../../base/shaped-json.ts'
 import {
   type Checkpoint,
   cosignatureLine,
@@ -38,7 +39,6 @@ import {
   writeDurably,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { jsonMembers } from './json-members.ts'
 
 // This node as a witness: cosigns the logs of other nodes (c2sp.org/tlog-witness).
 
@@ -228,12 +228,24 @@ function stateText({ privateKey, heads }: State): string {
   return `${JSON.stringify({ key, logs })}\n`
 }
 
-/** Errors: WITNESS_STATE_DAMAGED. */
+const StateFile = Type.Object({
+  key: Type.String(),
+  logs: mapSchema(Type.Object({ size: Type.Integer(), root: Type.String() })),
+})
+
+/**
+ * Parses the state. If a malformed head were left out, the witness would treat its log as a new log. Errors:
+ * WITNESS_STATE_DAMAGED.
+ */
 function parseState(text: string): State {
-  const { key, logs } = jsonMembers(text)
-  const privateKey = typeof key === 'string' ? parsePrivateKey(key) : null
-  const heads = isJsonObject(logs) ? decodeHeads(logs) : null
-  if (privateKey !== null && heads !== null) return { privateKey, heads }
+  const { key, logs } = parseShape(StateFile, text) ?? { key: '', logs: {} }
+  const privateKey = parsePrivateKey(key)
+  const heads = Object.entries(logs).map(([origin, { size, root }]) => {
+    return [origin, { size, root: fromBase64(root) ?? new Uint8Array() }] as const
+  })
+  if (privateKey !== null && heads.every(([, { root }]) => root.length === HASH_BYTES)) {
+    return { privateKey, heads: new Map(heads) }
+  }
   const message = `${FILE}, or the text \`${SHARED_TEXT}\` of the database, is malformed; if you remove it, the witness starts with a new key`
   throw new LedgerError('WITNESS_STATE_DAMAGED', message)
 }
@@ -301,19 +313,4 @@ function parsePrivateKey(pem: string): KeyObject | null {
   } catch {
     return null
   }
-}
-
-/**
- * Returns the heads by origin, or null if any head is malformed. If a malformed head were left out, the witness would
- * treat its log as a new log.
- */
-function decodeHeads(logs: JsonObject): Map<string, TreeHead> | null {
-  const heads = new Map<string, TreeHead>()
-  for (const [origin, head] of Object.entries(logs)) {
-    const { size, root: encoded } = isJsonObject(head) ? head : {}
-    const root = typeof encoded === 'string' ? fromBase64(encoded) : null
-    if (!isCount(size) || root?.length !== HASH_BYTES) return null
-    heads.set(origin, { size, root })
-  }
-  return heads
 }

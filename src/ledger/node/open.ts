@@ -19,9 +19,10 @@ import {
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from '../feed/feed.ts'
-import { openNodeKey, temporaryNodeKey } from '../log/node-key.ts'
-import { openLog } from '../log/service.ts'
+import { type NodeKey, openNodeKey, temporaryNodeKey } from '../log/node-key.ts'
+import { type LedgerLog, openLog } from '../log/service.ts'
 import { requireNoHead, signedHeadFile } from '../log/signed-head.ts'
+import type { LogSigning } from '../log/signing.ts'
 import { LogWitness, witnessState } from '../log/witness.ts'
 import type { WitnessesOptions } from '../log/witnesses.ts'
 import { ChainBlobs } from '../peers/blobs.ts'
@@ -94,37 +95,97 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
   }
 }
 
-async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
-  const { clock, platform = systemPlatform, schedule = platform.schedule } = options
-  const { attachmentBytesMax = ATTACHMENT_BYTES_MAX, peers = {} } = options
-  const { witnesses: asked = NO_WITNESSES } = options
-  const { path, durable } = folder
-  const location = options.store ?? path
+/** The store of a node, with its key. */
+interface OpenedStore {
+  readonly location: StoreLocation
+  readonly key: NodeKey
+  readonly writer: LedgerWriter
+  readonly reader: StoreReader
+}
+
+/** Opens the store. On first use, creates the key, then the store. */
+async function openNodeStore(
+  { path, durable }: Folder,
+  { clock, platform = systemPlatform, store }: OpenLedgerOptions,
+): Promise<OpenedStore> {
+  const location = store ?? path
   const isNew = !(await storeExists(location))
   if (durable && isNew) requireNoHead(path, signedHeadFile(path))
   const key = durable ? openNodeKey(path, isNew) : temporaryNodeKey()
-  const { serverId, privateKey } = key
-  const start = { location, serverId, durable }
+  const start = { location, serverId: key.serverId, durable }
   const writer = await LedgerWriter.start(start, clock, platform)
-  const reader = await openStoreReader(location, { frozen: false })
+  return { location, key, writer, reader: await openStoreReader(location, { frozen: false }) }
+}
+
+async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
+  const { clock, platform = systemPlatform, schedule = platform.schedule } = options
+  const { attachmentBytesMax = ATTACHMENT_BYTES_MAX, peers = {} } = options
+  const { path, durable } = folder
+  const store = await openNodeStore(folder, options)
+  const { location, key, writer, reader } = store
   const opened = async () => ({
     ...(await openLog({ ...folder, location }, reader, key, {
-      ...{ platform, witnesses: asked },
+      ...{ platform, witnesses: options.witnesses ?? NO_WITNESSES },
       noteSigned: (head) => follower.noteSeen(head),
     })),
-    list: new PeerList(durable ? path : null, peers.fixed ?? [], serverId),
+    list: new PeerList(durable ? path : null, peers.fixed ?? [], key.serverId),
   })
   const { log, signing, witnesses, list } = await opened().catch(async (error: unknown) => {
     await reader.close()
     await writer.close()
     throw error
   })
-  const head = await reader.head(serverId)
+  const { feed, follower } = await followChain(store, signing, options)
+  const blobs = await openBlobStore(location, reader, durable)
+  await blobs.recover()
+  const ownBlobs = new ChainBlobs(reader.attachments, blobs, attachmentBytesMax)
+  const mirrors = await openMirrors(folder, store, options, { list, log, ownBlobs })
+  const attachments = new AttachmentService(reader, writer, blobs, attachmentBytesMax)
+  if (isDatabaseUrl(location)) follower.poll(schedule)
+  const turnsOf = await openTurns(location, schedule)
+  const witness = await openWitness(folder, store, options, mirrors)
+  const verification = scheduledVerification(folder, store, options)
+  const service: LedgerService = {
+    serverId: key.serverId,
+    read: new LedgerReads(reader, clock),
+    history: new ItemHistory(reader),
+    write: new LedgerWrites({
+      ...{ store: reader, writer, clock, attachments, turnsOf },
+      onErased: () => feed.erased(),
+    }),
+    store: reader,
+    reader: new LedgerReader(location, reader),
+    ...{ attachments, writer, follower, feed, log, witnesses, witness, mirrors, verification },
+  }
+  const close = async () => {
+    await verification?.close()
+    await follower.close()
+    feed.close()
+    await mirrors.close()
+    witnesses.close()
+    await signing.close()
+    await blobs.close()
+    // The writer closes after the reader, because SQLite checkpoints the WAL when the last connection is closed, and
+    // the reader cannot do this.
+    await reader.close()
+    await writer.close()
+    folder.release()
+  }
+  return { service, close }
+}
+
+/** Starts the change feed, and notifies it of the blocks of this process and of others. */
+async function followChain(
+  { location, key, writer, reader }: OpenedStore,
+  signing: LogSigning,
+  { platform = systemPlatform, schedule = platform.schedule, feedBounds }: OpenLedgerOptions,
+): Promise<{ readonly feed: ChangeFeed; readonly follower: HeadFollower }> {
+  const head = await reader.head(key.serverId)
   const last = head === null ? null : await lastPosition(reader, head)
   const feed = new ChangeFeed(last, {
     store: reader,
     schedule,
-    bounds: { ...FEED_BOUNDS, ...options.feedBounds },
+    bounds: { ...FEED_BOUNDS, ...feedBounds },
     ...(isDatabaseUrl(location) ? { catchUp: () => follower.catchUp() } : {}),
   })
   const next = last === null ? 0 : unpackHeight(last) + 1
@@ -143,73 +204,58 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     reader.refresh()
     if (committed !== null) follower.committed(committed)
   }
-  const blobs = await openBlobStore(location, reader, durable)
-  await blobs.recover()
-  const { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS } = peers
-  const shared = {
-    folder: path,
-    location,
-    durable,
-    ownKey: log.verifierKey,
-    privateKey,
-    allowPrivate,
+  return { feed, follower }
+}
+
+/** Starts mirroring. Suspends the writer if a peer has a contradicting copy of the node's own chain. */
+async function openMirrors(
+  { path, durable }: Folder,
+  { location, key: { privateKey }, writer }: OpenedStore,
+  options: OpenLedgerOptions,
+  { list, log, ownBlobs }: { list: PeerList; log: LedgerLog; ownBlobs: ChainBlobs },
+): Promise<Mirrors> {
+  const { platform = systemPlatform, attachmentBytesMax = ATTACHMENT_BYTES_MAX } = options
+  const { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS } = options.peers ?? {}
+  const start = {
+    ...{ folder: path, location, durable, ownKey: log.verifierKey, privateKey },
+    ...{ allowPrivate, intervalMs, blobBytesMax: attachmentBytesMax },
   }
-  const ownBlobs = new ChainBlobs(reader.attachments, blobs, attachmentBytesMax)
-  const mirrors = new Mirrors({ ...shared, intervalMs, blobBytesMax: attachmentBytesMax }, list, {
-    ownBlobs,
-    platform,
-  })
+  const mirrors = new Mirrors(start, list, { ownBlobs, platform })
   mirrors.ownCheckpoint = () => log.checkpoint()
   mirrors.onConflict = (message) => writer.suspend(new LedgerError('CHAIN_DOUBTED', message))
   if (mirrors.ownEvidence !== null) mirrors.onConflict(mirrors.ownEvidence.what)
   await mirrors.begin()
-  const attachments = new AttachmentService(reader, writer, blobs, attachmentBytesMax)
-  if (isDatabaseUrl(location)) follower.poll(schedule)
-  const turnsOf = await openTurns(location, schedule)
-  const { witnessOf = [] } = options
-  const witness = new LogWitness({
-    ...{ name: `${logOrigin(serverId)}/witness`, clock },
+  return mirrors
+}
+
+/** Opens this node as a witness of the chains of its peers, and of the logs in `witnessOf`. */
+async function openWitness(
+  { path, durable }: Folder,
+  { location, key }: OpenedStore,
+  { clock, witnessOf = [] }: OpenLedgerOptions,
+  mirrors: Mirrors,
+): Promise<LogWitness> {
+  return new LogWitness({
+    ...{ name: `${logOrigin(key.serverId)}/witness`, clock },
     change: await witnessState(location, durable ? path : null),
     findKey: (origin) =>
       mirrors.peerOfKey(origin)?.key ?? witnessOf.find(({ name }) => name === origin) ?? null,
   })
-  const verification =
-    options.verification === undefined || options.verification === null
-      ? null
-      : new ScheduledVerification(
-          { location, folder: durable ? path : null },
-          options.verification,
-          { clock, schedule, threads: platform },
-        )
-  const service: LedgerService = {
-    serverId,
-    read: new LedgerReads(reader, clock),
-    history: new ItemHistory(reader),
-    write: new LedgerWrites({
-      ...{ store: reader, writer, clock, attachments, turnsOf },
-      onErased: () => feed.erased(),
-    }),
-    store: reader,
-    reader: new LedgerReader(location, reader),
-    ...{ attachments, writer, follower, feed, log, witnesses, witness, mirrors, verification },
-  }
-  return {
-    service,
-    async close() {
-      await verification?.close()
-      await follower.close()
-      feed.close()
-      await mirrors.close()
-      witnesses.close()
-      await signing.close()
-      await blobs.close()
-      // The writer closes after the reader, because SQLite checkpoints the WAL when the last connection is closed, and
-      // the reader cannot do this.
-      await reader.close()
-      await writer.close()
-      folder.release()
-    },
-  }
+}
+
+function scheduledVerification(
+  { path, durable }: Folder,
+  { location }: OpenedStore,
+  options: OpenLedgerOptions,
+): ScheduledVerification | null {
+  const { clock, platform = systemPlatform, schedule = platform.schedule, verification } = options
+  if (verification === undefined || verification === null) return null
+  const context = { clock, schedule, threads: platform }
+  return new ScheduledVerification(
+    { location, folder: durable ? path : null },
+    verification,
+    context,
+  )
 }
 
 /** Returns the packed position of the last entry of the block at `height`. */

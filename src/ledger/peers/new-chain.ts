@@ -1,7 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Static } from 'typebox'
 import type { Clock } from '../../base/clock.ts'
 import { fileExists } from '../../base/files/durable-files.ts'
+import { Type } from '../../base/shape.ts'
+import { parseShape } from '../../base/shaped-json.ts'
 import { attachmentText } from '../../chain/index.ts'
 import {
   type BlobStore,
@@ -17,7 +20,6 @@ import {
   type Verification,
   writeDurably,
 } from '../../storage/index.ts'
-import { jsonMembers } from '../log/json-members.ts'
 import { findNodeKey, type NodeKey, openNodeKey } from '../log/node-key.ts'
 import { signedHeadFile, storeEmptyHead } from '../log/signed-head.ts'
 import { systemPlatform } from '../platform.ts'
@@ -72,12 +74,13 @@ export interface NewChain {
  * Content of NOTE_FILE. `mirrored` is the server id of the old chain. `height` and `id` are those of the last block of
  * the new chain; null until the chain is built, and if it is empty.
  */
-interface Note {
-  readonly mirrored: number
-  readonly height: number | null
-  readonly id: string | null
-  readonly absent: number
-}
+const Note = Type.Object({
+  mirrored: Type.Integer(),
+  height: Type.Union([Type.Integer(), Type.Null()]),
+  id: Type.Union([Type.String(), Type.Null()]),
+  absent: Type.Integer(),
+})
+type Note = Static<typeof Note>
 
 /**
  * Restores the data of a node whose key is lost. `fill` creates or completes a mirror of the old chain in the given
@@ -187,13 +190,8 @@ export function findRestoredMirror(folder: string): string | null {
 function readNote(folder: string): Note | null {
   const path = join(folder, NOTE_FILE)
   if (!fileExists(path)) return null
-  const { mirrored, height = null, id = null, absent } = jsonMembers(readFileSync(path, 'utf8'))
-  const isNote =
-    typeof mirrored === 'number' &&
-    (height === null || typeof height === 'number') &&
-    (id === null || typeof id === 'string') &&
-    typeof absent === 'number'
-  if (isNote) return { mirrored, height, id, absent }
+  const note = parseShape(Note, readFileSync(path, 'utf8'))
+  if (note !== null) return note
   const message = `${path} does not describe a restore: put it back from a backup`
   throw new PeerError('RESTORE_OVER_STORE', message)
 }

@@ -1,5 +1,6 @@
 import { fromBase64 } from '../../base/base64.ts'
-import { isCount, isJsonObject, type Json } from '../../base/json.ts'
+import { Type } from '../../base/shape.ts'
+import { parseShape } from '../../base/shaped-json.ts'
 import { joinUrl } from '../../base/url.ts'
 import {
   HASH_BYTES,
@@ -11,7 +12,6 @@ import {
 } from '../../chain/index.ts'
 import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
 import type { StoredBlob } from '../../storage/index.ts'
-import { jsonMembers } from '../log/json-members.ts'
 import { BlockPage, PageBudget } from './block-page.ts'
 import { PeerError } from './errors.ts'
 import type { NodeSigner } from './signed-request.ts'
@@ -25,6 +25,21 @@ const TILE_BYTES_MAX = 131_072
 const PAGE_BYTES_MAX = 16 * 1024 * 1024
 /** Maximum bytes of a page of one block. */
 const BLOCK_PAGE_BYTES_MAX = PROVEN_BLOCK_BYTES_MAX + 256
+
+const ProofReply = Type.Object({ proof: Type.Array(Type.String()) })
+const PushReply = Type.Object({ size: Type.Integer(), seen: Type.Integer() })
+const PartReply = Type.Object({ size: Type.Integer() })
+const MissingBlobsReply = Type.Object({
+  absent: Type.Array(
+    Type.Object({
+      sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+      length: Type.Integer(),
+      size: Type.Integer(),
+    }),
+  ),
+  after: Type.Union([Type.String(), Type.Null()]),
+  more: Type.Boolean(),
+})
 
 /** A node, and the chain to request from it. */
 export interface PeerClientOptions {
@@ -98,12 +113,12 @@ export class PeerClient {
   ): Promise<readonly Uint8Array[]> {
     const path = this.#path(`consistency?from=${from}&to=${to}`)
     const reply = await this.#get(path, { replyBytesMax: SMALL_BYTES_MAX, signal })
-    const { proof } = jsonMembers(reply.toString())
-    return (Array.isArray(proof) ? proof : [null]).map((hash) => {
-      const bytes = typeof hash === 'string' ? fromBase64(hash) : null
-      if (bytes?.length === HASH_BYTES) return bytes
-      throw malformed('the reply is not a consistency proof')
-    })
+    const proof = parseShape(ProofReply, reply.toString())?.proof.map(fromBase64)
+    const hashes = proof?.filter((hash) => hash?.length === HASH_BYTES)
+    if (hashes !== undefined && hashes.length === proof?.length) {
+      return hashes.filter((hash) => hash !== null)
+    }
+    throw malformed('the reply is not a consistency proof')
   }
 
   /** Returns a tile of hashes, or a bundle of headers. */
@@ -156,8 +171,8 @@ export class PeerClient {
     const headers = { 'content-type': 'application/json' }
     const reply = await this.#send('POST', path, { headers, body })
     if (reply.status !== 200) throw this.#refusal(reply.status, reply.body)
-    const { size, seen } = jsonMembers(reply.body.toString())
-    if (isCount(size) && isCount(seen)) return { size, seen }
+    const mirror = parseShape(PushReply, reply.body.toString())
+    if (mirror !== null) return { size: mirror.size, seen: mirror.seen }
     throw malformed('the reply to a push does not contain the size of the mirror')
   }
 
@@ -165,16 +180,15 @@ export class PeerClient {
   async missingBlobs(after: number, limit: number): Promise<MissingBlobs> {
     const query = `${after === -1 ? '' : `after=${positionText(after)}&`}limit=${limit}`
     const reply = await this.#get(this.#path(`attachments?${query}`))
-    const { absent, after: last, more } = jsonMembers(reply.toString())
-    const blobs = Array.isArray(absent) ? absent.map(decodeMissingBlob) : [null]
-    const upTo = typeof last === 'string' ? parsePosition(last) : null
-    const isPage = blobs.length <= limit && typeof more === 'boolean' && !(more && upTo === null)
-    if (!isPage || !blobs.every((blob) => blob !== null)) {
+    const page = parseShape(MissingBlobsReply, reply.toString())
+    const upTo = parsePosition(page?.after ?? '')
+    if (page === null || page.absent.length > limit || (page.more && upTo === null)) {
       throw malformed('the reply is not a list of missing blobs')
     }
+    const blobs = page.absent.map(({ sha256, length, size }) => ({ sha256, length, bytes: size }))
     // A mirror with fewer entries than this node may reply with a position before `after`, or with none. Returns
     // `after` instead, so that the caller does not check the same entries again.
-    return { blobs, upTo: Math.max(after, upTo ?? -1), more }
+    return { blobs, upTo: Math.max(after, upTo ?? -1), more: page.more }
   }
 
   /** Sends a part of a blob. Returns the number of bytes that the other node then has; null if it cannot store it. */
@@ -182,8 +196,8 @@ export class PeerClient {
     const path = this.#path(`attachments/${sha256}?offset=${from}`)
     const headers = { 'content-type': 'application/octet-stream' }
     const { status, body } = await this.#send('POST', path, { headers, body: part })
-    const { size } = jsonMembers(body.toString())
-    if (status === 200 && isCount(size)) return size
+    const size = status === 200 ? parseShape(PartReply, body.toString())?.size : undefined
+    if (size !== undefined) return size
     if (findErrorCode(body).startsWith('CONTENT_') || status >= 500) return null
     throw this.#refusal(status, body)
   }
@@ -232,12 +246,6 @@ interface SentRequest {
 
 function malformed(message: string): PeerError {
   return new PeerError('REPLY_MALFORMED', message)
-}
-
-function decodeMissingBlob(value: Json): MissingBlob | null {
-  const { sha256, length, size } = isJsonObject(value) ? value : {}
-  const isBlob = typeof sha256 === 'string' && /^[0-9a-f]{64}$/.test(sha256)
-  return isBlob && isCount(length) && isCount(size) ? { sha256, length, bytes: size } : null
 }
 
 /** Returns the error code in a reply, or an empty string. */

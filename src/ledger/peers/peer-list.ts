@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
-import { isJsonObject } from '../../base/json.ts'
+import { Type } from '../../base/shape.ts'
+import { parseShape } from '../../base/shaped-json.ts'
 import { serverUrl, UrlError } from '../../base/url.ts'
 import {
   logOrigin,
@@ -11,7 +12,6 @@ import {
   type VerifierKey,
 } from '../../chain/index.ts'
 import { writeDurably } from '../../storage/index.ts'
-import { jsonMembers } from '../log/json-members.ts'
 import { PeerError } from './errors.ts'
 
 const FILE = 'peers.json'
@@ -156,18 +156,22 @@ function tooMany(): PeerError {
   return new PeerError('PEERS_TOO_MANY', `a node can have at most ${PEERS_MAX} peers`)
 }
 
+const PeersFile = Type.Object({
+  peers: Type.Array(
+    Type.Object({
+      vkey: Type.String(),
+      url: Type.Union([Type.String(), Type.Null()]),
+      push: Type.Boolean(),
+    }),
+  ),
+})
+
 function storedPeers(path: string): KnownPeer[] {
   if (!fileExists(path)) return []
-  const { peers } = jsonMembers(readFileSync(path, 'utf8'))
-  const list = Array.isArray(peers) ? peers : [null]
-  return list.map((peer) => {
-    const { vkey, url, push } = isJsonObject(peer) ? peer : {}
-    if (typeof vkey === 'string' && (typeof url === 'string' || url === null)) {
-      return requirePeer({ vkey, url, push: push === true })
-    }
-    throw new PeerError(
-      'PEER_INVALID',
-      `${path} does not contain a list of peers: restore it from a backup, or remove it and add the peers again`,
-    )
-  })
+  const file = parseShape(PeersFile, readFileSync(path, 'utf8'))
+  if (file !== null) return file.peers.map(requirePeer)
+  throw new PeerError(
+    'PEER_INVALID',
+    `${path} does not contain a list of peers: restore it from a backup, or remove it and add the peers again`,
+  )
 }

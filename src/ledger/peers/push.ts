@@ -1,5 +1,7 @@
+import type { Static } from 'typebox'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isJsonObject, type JsonObject } from '../../base/json.ts'
+import { Type } from '../../base/shape.ts'
+import { mapSchema, parseShape } from '../../base/shaped-json.ts'
 import {
   PROVEN_BLOCK_BYTES_MAX,
   parseCheckpoint,
@@ -9,7 +11,6 @@ import {
   rawBlocks,
 } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
-import { jsonMembers } from '../log/json-members.ts'
 import { rootAt } from '../log/signed-head.ts'
 import { PeerError } from './errors.ts'
 import type { KnownLog, SignedCheckpoint } from './evidence.ts'
@@ -159,18 +160,21 @@ export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void
 /** Returns the log that a push describes by roots and proofs at some sizes. */
 function pushedLog(checkpoint: SignedCheckpoint, { proofs, roots }: ParsedPush): KnownLog {
   const prefix = async (size: number) => {
-    const root = fromBase64(String(roots[size] ?? ''))
+    const root = fromBase64(roots[size] ?? '')
     return { root: root ?? new Uint8Array(), path: requireProof(proofs, size) }
   }
   return { checkpoint, prefix, blocks: null }
 }
 
-interface ParsedPush {
+const PushEnd = Type.Object({
+  checkpoint: Type.String(),
+  proofs: mapSchema(Type.Array(Type.String())),
+  roots: mapSchema(Type.String()),
+})
+
+interface ParsedPush extends Static<typeof PushEnd> {
   readonly from: number
   readonly blocks: readonly RawBlock[]
-  readonly checkpoint: string
-  readonly proofs: Readonly<JsonObject>
-  readonly roots: Readonly<JsonObject>
 }
 
 const PUSH_OPENING = /^\{"from":(0|[1-9]\d{0,14}),"blocks":/
@@ -186,10 +190,8 @@ function parsedPush(body: Uint8Array, serverId: number): ParsedPush {
     ? { blocks: [], end: opening.length + 2 }
     : rawBlocks(text, opening.length, options)
   if (opening !== '' && list !== null && text.length - list.end <= PUSH_END_MAX) {
-    const { checkpoint, proofs, roots = {} } = jsonMembers(`{${text.slice(list.end + 1)}`)
-    if (typeof checkpoint === 'string' && isJsonObject(proofs) && isJsonObject(roots)) {
-      return { from: Number(from), blocks: list.blocks, checkpoint, proofs, roots }
-    }
+    const end = parseShape(PushEnd, `{${text.slice(list.end + 1)}`)
+    if (end !== null) return { ...end, from: Number(from), blocks: list.blocks }
   }
   throw new PeerError(
     'PUSH_INVALID',
@@ -199,11 +201,11 @@ function parsedPush(body: Uint8Array, serverId: number): ParsedPush {
 
 function requireProof(proofs: ParsedPush['proofs'], from: number): Uint8Array[] {
   const list = proofs[from]
-  if (!Array.isArray(list)) {
+  if (list === undefined) {
     throw new PeerError('LOG_UNPROVEN', `the proof from size ${from} is missing`)
   }
   return list.map((hash) => {
-    const bytes = typeof hash === 'string' ? fromBase64(hash) : null
+    const bytes = fromBase64(hash)
     if (bytes !== null) return bytes
     throw new PeerError('PUSH_INVALID', 'a proof must be a list of hashes')
   })
