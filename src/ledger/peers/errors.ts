@@ -4,16 +4,16 @@ import { CodedError } from '../../base/coded-error.ts'
 export const statusOfPeers = {
   SIGNATURE_REFUSED: 401, // the request is not signed by the key of a peer, or its signature expired
   PUSH_INVALID: 400, // the pushed data do not have the expected format
-  PUSH_GAP: 409, // the pushed blocks do not begin where the mirror ends
-  BLOCK_REFUSED: 422, // the block is invalid, or does not follow the last block
-  LOG_UNPROVEN: 422, // no valid proof shows that the data are in the signed log
-  MIRROR_FROZEN: 409, // two signed heads contradict each other, so nothing is added any more
-  MIRROR_FAILED: 503, // the store of the mirror failed
-  PEER_INVALID: 400, // the verifier key or the URL is invalid, or a peer of the settings was to be removed
-  CONTENT_UNKNOWN: 404, // no entry of the chain refers to a blob with this SHA-256
-  CONTENT_ABSENT: 404, // an entry refers to the blob, but this node has not stored its bytes
-  CONTENT_TOO_LARGE: 413, // the blob exceeds the limit for attachments on this node
-  CONTENT_DIFFERS: 422, // the bytes of a pushed blob have another SHA-256
+  PUSH_GAP: 409, // blocks between `size` and `from` are missing
+  BLOCK_REFUSED: 422, // a block does not verify, or does not follow the last block
+  LOG_UNPROVEN: 422, // no valid proof shows that the blocks are in the signed log
+  MIRROR_FROZEN: 409, // the key has signed two histories
+  MIRROR_FAILED: 503, // eight pushes are in progress, or the mirror thread failed: try again
+  PEER_INVALID: 400, // not a node's key, or the node's own; not the root URL of a listener; or a peer of `PEERS` to remove
+  CONTENT_UNKNOWN: 404, // no entry of this chain refers to the blob, or the entry was erased
+  CONTENT_ABSENT: 404, // an entry refers to the blob, but this node lacks the bytes
+  CONTENT_TOO_LARGE: 413, // the blob is longer than this node's `ATTACHMENT_BYTES_MAX`
+  CONTENT_DIFFERS: 422, // the SHA-256 differs; the transfer starts again
   PEER_UNKNOWN: 404,
   PEERS_TOO_MANY: 422,
 } as const
