@@ -110,15 +110,18 @@ class Walk {
       throw new FaultFound('rolledBack')
     }
     for (let limit = 16; ; ) {
-      const before = this.progress
       const blocks = await this.#read(limit)
-      if (blocks?.length === 0) return
-      for (const value of blocks ?? []) this.#require(value)
+      if (blocks === null) {
+        // The next request is for fewer blocks, to find the block that cannot be read.
+        limit = Math.max(1, Math.floor(limit / 4))
+        continue
+      }
+      if (blocks.length === 0) return
+      const before = this.progress.entries
+      for (const value of blocks) this.#require(value)
       onProgress(this.progress)
-      // After an unreadable reply, the next request is for fewer blocks, to find the block that cannot be read.
-      const each = (this.progress.entries - before.entries) / (blocks?.length ?? 0)
-      const next = blocks === null ? Math.floor(limit / 4) : Math.ceil(ENTRIES_PER_PAGE / each)
-      limit = Math.max(1, Math.min(BLOCKS_MAX, limit * 4, next))
+      const each = (this.progress.entries - before) / blocks.length
+      limit = Math.max(1, Math.min(BLOCKS_MAX, limit * 4, Math.ceil(ENTRIES_PER_PAGE / each)))
     }
   }
 
