@@ -8,16 +8,14 @@ import {
   isDamage,
   isDatabaseUrl,
   openStoreReader,
-  requireStoreFile,
   StoreError,
-  storePathIn,
 } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import {
   BLOB_FOLDERS,
   DATA_FILES,
+  findSigning,
   onStore,
-  requireSigningFiles,
   requireSourceFolder,
 } from '../node/node-folder.ts'
 import { count, formatFields, print, withProgress } from '../output/output.ts'
@@ -58,9 +56,8 @@ interface Outcome extends Backup {
  * reports itself.
  */
 async function contradictedStore(folder: string): Promise<Outcome | null> {
-  requireStoreFile(storePathIn(folder))
-  const signing = await requireSigningFiles(folder)
-  if (signing.head === null) return null
+  const { signing } = await findSigning(folder)
+  if (signing === null || signing.head === null) return null
   const { signedHeadFinding } = await import('../../ledger/core.ts')
   try {
     const store = await openStoreReader(folder, { frozen: true })

@@ -13,24 +13,16 @@ import {
   type Effect,
   isDatabaseUrl,
   openStoreReader,
-  requireStoreFile,
-  storePathIn,
   type Verification,
 } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import {
-  findDatabaseFolder,
-  onStore,
-  requireSigningFiles,
-  requireSourceFolder,
-} from '../node/node-folder.ts'
+import { findSigning, onStore, requireSourceFolder } from '../node/node-folder.ts'
 import {
   count,
   formatFields,
   type ProgressLine,
   print,
   requireOwnOutput,
-  shareDone,
   withProgress,
 } from '../output/output.ts'
 import { requireFileName, writeTexts } from '../output/output-file.ts'
@@ -74,17 +66,12 @@ async function exportTo(from: string, { out, json }: ExportFlags): Promise<void>
 }
 
 async function exportFrom(from: string, out: string, line: ProgressLine): Promise<ExportEnd> {
-  const folder = isDatabaseUrl(from) ? findDatabaseFolder(from) : from
-  if (folder === from) requireStoreFile(storePathIn(from))
-  const signing = folder === null ? null : await requireSigningFiles(folder)
+  const { folder, signing } = await findSigning(from)
   const store = await openStoreReader(from, { frozen: false })
   try {
     const finding = signing === null ? null : await signedHeadFinding(store, signing)
     if (finding !== null) throw new Exit(EXIT.finding, finding)
-    const lines = exportLines(store, folder, (done) =>
-      line.update(shareDone(done), `${done.entries} entries`),
-    )
-    return await writeTexts(lines, out)
+    return await writeTexts(exportLines(store, folder, line.showEntries), out)
   } finally {
     await store.close()
   }
@@ -138,7 +125,7 @@ export async function verifyExport(path: string, line: ProgressLine): Promise<Ex
             seen = { ...seen, blocks: block.height + 1, erased, headId: block.id }
           }
           seen = { ...seen, entries }
-          line.update(shareDone({ blocks: seen.blocks, ofBlocks: size }), `${entries} entries`)
+          line.showEntries({ blocks: seen.blocks, ofBlocks: size, entries })
         },
       }),
     )

@@ -62,9 +62,7 @@ async function importFrom(file: string, { key: vkey, json }: ImportFlags): Promi
   const create = <Result>(importInto: (progress: Progress) => Promise<Result>) =>
     withProgress('importing', (line) =>
       onExport(file, () =>
-        intoDatabase({ ...settings, folder, line }, () =>
-          importInto((done) => line.update(shareDone(done), `${done.entries} entries`)),
-        ),
+        intoDatabase({ ...settings, folder, line }, () => importInto(line.showEntries)),
       ),
     )
   if (vkey !== undefined) {

@@ -4,22 +4,16 @@ import { join } from 'node:path'
 import { Command } from 'commander'
 import { EVIDENCE_LENGTH_MAX, isEvidence } from '../../chain/index.ts'
 import type { NodeVerification } from '../../ledger/core.ts'
-import {
-  isDatabaseUrl,
-  requireStoreFile,
-  type StoreLocation,
-  storePathIn,
-} from '../../storage/index.ts'
+import { isDatabaseUrl, type StoreLocation } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { textOrFile } from '../node/node-client.ts'
-import { findDatabaseFolder, KEY_FILE, requireSigningFiles } from '../node/node-folder.ts'
+import { findSigning, KEY_FILE } from '../node/node-folder.ts'
 import {
   count,
   formatFields,
   type ProgressLine,
   paceText,
   print,
-  shareDone,
   withProgress,
 } from '../output/output.ts'
 import type { VerifyFlags } from './audit.ts'
@@ -133,15 +127,14 @@ async function verifyChain(path: string, { json }: VerifyFlags): Promise<void> {
 const NO_BLOBS = { contents: 0, contentBytes: 0, absent: 0 } as const
 
 async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<NodeVerification> {
-  const folder = isDatabaseUrl(location) ? findDatabaseFolder(location) : location
-  if (folder === location) requireStoreFile(storePathIn(location))
+  const { folder, signing } = await findSigning(location)
   const { verifyNode } = await import('../../ledger/core.ts')
   return verifyNode(location, {
-    signing: folder === null ? null : await requireSigningFiles(folder),
+    signing,
     isMirror: folder === location && (await isMirror(location)),
     // One thread per processor, because this thread is nearly idle unless another thread finds a difference.
     threads: { location, count: availableParallelism() },
-    progress: (done) => line.update(shareDone(done), `${done.entries} entries`),
+    progress: line.showEntries,
     blobProgress: (share, done) => line.update(share, count(done.contents, 'attached blob')),
   })
 }

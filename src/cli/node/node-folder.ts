@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { CodedError } from '../../base/coded-error.ts'
 import type { SigningFiles } from '../../ledger/core.ts'
+import type { StoreLocation } from '../../storage/index.ts'
 import { readSettings, type Settings } from '../composition/settings.ts'
 import { EXIT, Exit, findSystemExit } from '../exit.ts'
 
@@ -66,7 +67,7 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
 }
 
 /** Returns SYSTEM_FOLDER, which has the key and the signed head, if `url` is the value of STORE; otherwise null. */
-export function findDatabaseFolder(url: string): string | null {
+function findDatabaseFolder(url: string): string | null {
   const { STORE, SYSTEM_FOLDER } = readSettings(process.env)
   return url === STORE ? SYSTEM_FOLDER : null
 }
@@ -86,13 +87,24 @@ export function requireSourceFolder(folder: string): void {
  * Reads the key and the signed head of a folder, which show whether the chain was rolled back or replaced by another
  * valid chain. Must be called before the store is opened. Errors: Exit (configuration) if the files cannot be read.
  */
-export async function requireSigningFiles(folder: string): Promise<SigningFiles> {
+async function requireSigningFiles(folder: string): Promise<SigningFiles> {
   const { readSigningFiles } = await import('../../ledger/core.ts')
   try {
     return readSigningFiles(folder)
   } catch (error) {
     throw findSystemExit(error, EXIT.configuration) ?? error
   }
+}
+
+/**
+ * Returns the folder of the store at `location`, a folder or a database, with its key and signed head; null for a
+ * database that is not STORE. Errors: STORE_NOT_FOUND for a folder without a store; Exit (configuration).
+ */
+export async function findSigning(location: StoreLocation) {
+  const { isDatabaseUrl, requireStoreFile, storePathIn } = await import('../../storage/index.ts')
+  if (!isDatabaseUrl(location)) requireStoreFile(storePathIn(location))
+  const folder = isDatabaseUrl(location) ? findDatabaseFolder(location) : location
+  return { folder, signing: folder === null ? null : await requireSigningFiles(folder) }
 }
 
 /** Runs `work`, which reads a store. Errors: Exit (finding) if the store is damaged; all other errors of `work`. */

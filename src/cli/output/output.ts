@@ -92,6 +92,11 @@ export class ProgressLine {
     return isDue
   }
 
+  /** Shows the progress of a task that reads a chain. */
+  readonly showEntries = (done: { blocks: number; ofBlocks: number; entries: number }): void => {
+    this.update(shareDone(done), `${done.entries} entries`)
+  }
+
   /** Clears the bar. */
   end(): void {
     if (this.#out.isTTY && this.#shownAtMs !== null) this.#out.write('\r\u001b[K')
