@@ -8,7 +8,7 @@ import { ERRORS_PAGE, errorsPage } from '../scripts/errors-page.ts'
 import { readSettings, shownSettings } from '../src/cli/composition/settings.ts'
 import { converterStatuses } from '../src/converter/errors.ts'
 import { statusOf as statusOfGateway } from '../src/gateway/api/errors.ts'
-import { statusOf as statusOfLedger } from '../src/ledger/api/replies.ts'
+import { statusOfLedgerApi as statusOfLedger } from '../src/ledger/api/replies.ts'
 import { rateFeedStatuses } from '../src/rate-feed/errors.ts'
 import { startLedgerNode } from './support/ledger-node.ts'
 

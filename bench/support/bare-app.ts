@@ -4,7 +4,7 @@ import fastify from 'fastify'
 import {
   CreateBody,
   DatabaseParams,
-  Failure,
+  ErrorReply,
   ItemParams,
   ItemReply,
   TokenQuery,
@@ -12,7 +12,7 @@ import {
 } from '../../src/ledger/api/schemas.ts'
 import { sampleItem } from './sample-item.ts'
 
-const failures = { '4xx': Failure, '5xx': Failure }
+const failures = { '4xx': ErrorReply, '5xx': ErrorReply }
 const item = { id: randomUUID(), ...sampleItem() }
 const app = fastify()
 app.post(

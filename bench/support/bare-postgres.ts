@@ -5,7 +5,7 @@ import pg from 'pg'
 import {
   CreateBody,
   DatabaseParams,
-  Failure,
+  ErrorReply,
   ItemParams,
   ItemReply,
   TokenQuery,
@@ -17,7 +17,7 @@ const CONNECTIONS = 32
 
 const pool = new pg.Pool({ connectionString: process.argv[2] ?? '', max: CONNECTIONS })
 await pool.query('CREATE TABLE rows (id text PRIMARY KEY, item text NOT NULL)')
-const failures = { '4xx': Failure, '5xx': Failure }
+const failures = { '4xx': ErrorReply, '5xx': ErrorReply }
 const app = fastify()
 app.post(
   '/api/:db',

@@ -23,7 +23,7 @@ import { logRoutes, witnessRoutes } from './api/log.ts'
 import { commitMetrics, ledgerMetrics } from './api/metrics.ts'
 import { activityRoutes, healthRoutes, indexRoutes } from './api/operations.ts'
 import { peerRoutes } from './api/peers.ts'
-import { statusOf } from './api/replies.ts'
+import { statusOfLedgerApi } from './api/replies.ts'
 import { tokenRoutes } from './api/tokens.ts'
 import { STORE_OUTAGES } from './errors.ts'
 import { FEED_BOUNDS } from './feed/feed.ts'
@@ -109,7 +109,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       socketsMax: SOCKETS_MAX,
     },
     sameOriginOnly: true,
-    statusOf,
+    statusOf: statusOfLedgerApi,
     alarms: ALARMS,
     retried: new Set(STORE_OUTAGES),
     refusalReply: statusFalseReply,

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { HttpRefusal, methodRefusal, ReplyStream } from '../../http/index.ts'
+import { disconnection, HttpRefusal, methodRefusal, ReplyStream } from '../../http/index.ts'
 import {
   type BusinessNetwork,
   type Caller,
@@ -208,14 +208,6 @@ function invalidBody(code: Problem['code'], message: string, path = ''): Network
   return new NetworkError('RESOURCE_INVALID', path === '' ? message : `${path}: ${message}`, {
     problems: [{ path, code, message }],
   })
-}
-
-/** Returns a signal that is aborted when the client disconnects or the reply has been sent. */
-export function disconnection({ raw }: FastifyReply): AbortSignal {
-  const controller = new AbortController()
-  if (raw.destroyed) controller.abort()
-  raw.once('close', () => controller.abort())
-  return controller.signal
 }
 
 /** Sends a list, with the total number of matches in `X-Total-Count`. */

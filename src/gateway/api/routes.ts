@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import {
   acceptAllMethods,
   assetFiles,
+  disconnection,
   type HttpApp,
   HttpRefusal,
   readBody,
@@ -27,7 +28,6 @@ import {
   allow,
   answerCollection,
   answerResource,
-  disconnection,
   type NetworkRequest,
   sendListing,
 } from './resources.ts'

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isJsonObject } from '../../base/json.ts'
+import { disconnection } from '../../http/index.ts'
 import {
   issueIdentity,
   NetworkError,
@@ -11,7 +12,6 @@ import {
   allow,
   answerRead,
   bodyOf,
-  disconnection,
   type NetworkRequest,
   objectOf,
   sendListing,

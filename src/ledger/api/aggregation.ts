@@ -6,11 +6,12 @@ import {
   parseFilter,
   type Where,
 } from '../../filter/index.ts'
-import type { HttpApp } from '../../http/index.ts'
+import { disconnection, type HttpApp } from '../../http/index.ts'
+
 import { requireScope } from '../../tokens/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { AGGREGATION_LIMITS, aggregationQuery } from '../read/aggregation.ts'
-import { disconnection, sendText } from './replies.ts'
+import { sendText } from './replies.ts'
 import { okReply, operation, TokenQuery } from './schemas.ts'
 
 const { groups, groupPaths, valuePaths } = AGGREGATION_LIMITS

@@ -3,18 +3,11 @@ import type { FastifyReply } from 'fastify'
 import { turn } from '../../base/turn.ts'
 import { parsePosition } from '../../chain/index.ts'
 import { type Filter, parseFilter, type Where } from '../../filter/index.ts'
-import { type HttpApp, HttpRefusal } from '../../http/index.ts'
+import { disconnection, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { type QueryResult, requireCreationOrder } from '../read/pages.ts'
 import type { ItemListRange } from '../read/reads.ts'
-import {
-  disconnection,
-  idListReply,
-  itemListReply,
-  type ListEnd,
-  requireRange,
-  sendText,
-} from './replies.ts'
+import { idListReply, itemListReply, type ListEnd, requireRange, sendText } from './replies.ts'
 import { DatabaseParams, ItemListQuery, ItemListReply, isFlagSet, operation } from './schemas.ts'
 
 /** The parameters of a list, except its filter. */

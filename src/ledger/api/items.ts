@@ -1,7 +1,7 @@
 import type { onRequestHookHandler } from 'fastify'
 import { canonicalString } from '../../base/canonical-json.ts'
 import { positionText } from '../../chain/index.ts'
-import { type HttpApp, HttpRefusal } from '../../http/index.ts'
+import { disconnection, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { may, requireScope } from '../../tokens/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
@@ -9,7 +9,7 @@ import { requireItem } from '../write/item.ts'
 import type { RequestConditions } from '../write/request-conditions.ts'
 import type { Written } from '../write/unit-of-work.ts'
 import { readConditions, readItemConditions, readPrecondition, readStatus } from './conditions.ts'
-import { disconnection, sendText, setItemHeaders, takeBody } from './replies.ts'
+import { sendText, setItemHeaders, takeBody } from './replies.ts'
 import {
   ChangedItemReply,
   ConditionalHeaders,

@@ -4,7 +4,7 @@ import type { Activity } from '../node/activity.ts'
 import type { ScheduledVerification, VerificationState } from '../node/scheduled-verification.ts'
 import { findOutage, type LedgerService } from '../node/service.ts'
 import { sendText } from './replies.ts'
-import { DoneReply, Failure, okReply, operation, TokenQuery } from './schemas.ts'
+import { DoneReply, ErrorReply, okReply, operation, TokenQuery } from './schemas.ts'
 
 const db = Type.String({ documentedPattern: '^[^/]+$', description: 'Name of the database' })
 const path = Type.String({
@@ -225,7 +225,7 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService, isGuarded: boo
       summary: 'Check that changes can be written and that reads succeed',
       query: null,
       reply: ReadyReply,
-      others: { 503: Failure },
+      others: { 503: ErrorReply },
       config: { scope: 'public' },
     }),
     async (_request, reply) => {

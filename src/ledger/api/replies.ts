@@ -20,7 +20,7 @@ import type { ListRange } from '../read/pages.ts'
 import type { ListedId } from '../read/reads.ts'
 
 /** The HTTP status of each error code of a request. */
-export const statusOf = {
+export const statusOfLedgerApi = {
   ...statusOfStrictJson,
   ...statusOfFilter,
   ...statusOfPeers,
@@ -192,15 +192,6 @@ export function setItemHeaders(
 ): FastifyReply {
   reply.header('etag', `"${positionText(position)}"`).type(JSON_TYPE)
   return setLedgerPosition(reply, ledger, position)
-}
-
-/** Returns a signal that is aborted when the client disconnects or the reply has been sent. */
-export function disconnection(reply: FastifyReply): AbortSignal {
-  const controller = new AbortController()
-  // The client may have disconnected while its token was verified. Then no event `close` follows.
-  if (reply.raw.destroyed) controller.abort()
-  reply.raw.once('close', () => controller.abort())
-  return controller.signal
 }
 
 /** Sends JSON text or a stream of it. */

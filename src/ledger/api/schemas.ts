@@ -208,7 +208,7 @@ export const ChangesReply = okReply({
 })
 
 /** An error reply. Source: specification, “Errors”, row L. */
-export const Failure = Type.Object({
+export const ErrorReply = Type.Object({
   status: Type.Literal(false),
   code: Type.Optional(Type.String({ description: 'Stable error code' })),
   message: Type.Optional(Type.String({ description: 'Readable explanation' })),
@@ -257,7 +257,7 @@ export const ConditionalHeaders = Type.Object({
 })
 
 /** Error replies of every route. */
-export const failures = { '4xx': Failure, '5xx': Failure }
+export const failures = { '4xx': ErrorReply, '5xx': ErrorReply }
 
 interface OperationParts<Params, Query, Body, Headers, Reply, Others> {
   readonly summary: string

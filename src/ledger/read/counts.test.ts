@@ -3,8 +3,9 @@ import { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 import { beforeAll, expect, it, onTestFinished } from 'vitest'
 import { HandClock, type LedgerNode, startLedgerNode } from '../../../test/support/ledger-node.ts'
+import { disconnection } from '../../http/index.ts'
 import { issueApiToken, openTokens } from '../../tokens/index.ts'
-import { disconnection } from '../api/replies.ts'
+
 import { AGGREGATIONS_MAX, COUNT_MS_MAX } from './reads.ts'
 
 const clock = new HandClock()

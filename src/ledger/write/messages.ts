@@ -2,7 +2,7 @@ import type { Head } from '../../chain/index.ts'
 import type { IndexOutcome } from '../../storage/index.ts'
 import type { LedgerErrorCode } from '../errors.ts'
 import type { RequestConditions } from './request-conditions.ts'
-import type { Outcome, UnitOfWork } from './unit-of-work.ts'
+import type { UnitOfWork, UnitOutcome } from './unit-of-work.ts'
 
 /**
  * Messages to the writer thread: the units of work of the next block, an index change, or the request to close.
@@ -42,7 +42,7 @@ export interface StoreRefusal {
 export type FromWriter =
   | { readonly ready: true }
   /** Answers the oldest units. The accepted ones are durable. `block` is null if all were rejected. */
-  | { readonly block: CommittedBlock | null; readonly outcomes: readonly Outcome[] }
+  | { readonly block: CommittedBlock | null; readonly outcomes: readonly UnitOutcome[] }
   /** The store failed. If `unknown` is true, the units may have been recorded; otherwise no unit was recorded. */
   | (StoreRefusal & { readonly unknown: boolean })
   /** Outcome of the oldest index change; null if the store failed. */

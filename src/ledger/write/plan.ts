@@ -24,7 +24,7 @@ import { IdempotencyRecords } from './idempotency.ts'
 import { ITEM_BYTES_MAX, mergePatch } from './item.ts'
 import { networkItemId } from './names.ts'
 import { holds, type Precondition, type RequestConditions } from './request-conditions.ts'
-import { type Operation, type Outcome, type UnitOfWork, unitTooLarge } from './unit-of-work.ts'
+import { type Operation, type UnitOfWork, type UnitOutcome, unitTooLarge } from './unit-of-work.ts'
 
 /**
  * Length of the texts that were read and written, from which on a block gets no further unit. It bounds the time to
@@ -41,7 +41,7 @@ export interface Plan {
   readonly effects: Effect[]
   readonly records: readonly NewIdempotencyRecord[]
   /** One outcome per planned unit, in order. */
-  readonly outcomes: Outcome[]
+  readonly outcomes: UnitOutcome[]
 }
 
 interface BatchContext {
@@ -76,11 +76,11 @@ export async function planBatch(
   units: readonly UnitOfWork[],
   height: number,
   { nowMs, conditions }: BatchContext = { nowMs: 0, conditions: undefined },
-  refused: ReadonlyMap<number, Outcome> = new Map(),
+  refused: ReadonlyMap<number, UnitOutcome> = new Map(),
 ): Promise<Plan> {
   const records = new IdempotencyRecords(store, height, nowMs)
   const planner = new Planner(store, height, records)
-  const outcomes: Outcome[] = []
+  const outcomes: UnitOutcome[] = []
   for (const [at, unit] of units.entries()) {
     if (planner.isFull) break
     const outcome = refused.get(at) ?? (await planner.unit(unit, conditions?.get(at)))
@@ -142,7 +142,7 @@ class Planner {
   async unit(
     unit: UnitOfWork,
     { precondition, idempotency, network }: Partial<RequestConditions> = {},
-  ): Promise<Outcome | null> {
+  ): Promise<UnitOutcome | null> {
     const index = this.entries.length
     const bytes = this.#bytes
     this.#undo = []

@@ -101,7 +101,7 @@ export interface EarlierRequest {
   readonly entries: number
 }
 
-export type Outcome =
+export type UnitOutcome =
   | {
       /** Index of the first entry in the block. */
       readonly index: number
@@ -170,11 +170,11 @@ export function toOperation(change: Change, newId: () => string): Operation {
       if (typeof item.id !== 'string') {
         throw new LedgerError('ITEM_ID_INVALID', 'the item of an update_item entry must have an id')
       }
-      requirePath(db, item.id)
+      requireItemPath(db, item.id)
       return { kind: 'update_item', db, id: item.id, text: itemText(item) }
     }
     case 'delete_item':
-      requirePath(change.db, change.id)
+      requireItemPath(change.db, change.id)
       return { kind: 'delete_item', db: change.db, id: change.id }
   }
 }
@@ -203,7 +203,7 @@ export function toCreation(
 }
 
 /** Checks the database name and the item id of a path. Errors: DATABASE_NAME_…, ITEM_ID_INVALID. */
-export function requirePath(db: string, id: string): void {
+export function requireItemPath(db: string, id: string): void {
   requireDatabaseName(db)
   requireItemId(id)
 }

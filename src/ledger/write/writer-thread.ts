@@ -7,7 +7,7 @@ import { type Platform, systemPlatform } from '../platform.ts'
 import type { FromWriter, ToWriter } from './messages.ts'
 import { expectedReads, type Plan, planBatch } from './plan.ts'
 import type { RequestConditions } from './request-conditions.ts'
-import type { Outcome, UnitOfWork } from './unit-of-work.ts'
+import type { UnitOfWork, UnitOutcome } from './unit-of-work.ts'
 
 // Program of the writer thread. Only this thread seals and stores blocks, so neither hashing nor waiting for the disk
 // delays the event loop that serves requests.
@@ -103,7 +103,7 @@ class WriterThread {
   async #write(
     units: readonly UnitOfWork[],
     batch: Pick<Batch, 'nowMs' | 'conditions'>,
-    refused = new Map<number, Outcome>(),
+    refused = new Map<number, UnitOutcome>(),
     attempt = 1,
   ): Promise<void> {
     if (this.#stopped) {

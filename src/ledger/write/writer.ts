@@ -14,9 +14,9 @@ import type { CommittedBlock, FromWriter, SeenBlock, StoreRefusal, ToWriter } fr
 import type { RequestConditions } from './request-conditions.ts'
 import {
   type EarlierRequest,
-  type Outcome,
   requireUnitBytes,
   type UnitOfWork,
+  type UnitOutcome,
 } from './unit-of-work.ts'
 
 /** Maximum entries per block. A single larger unit of work gets a block of its own. */
@@ -404,7 +404,7 @@ function requireNotOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
 function settle(
   { resolve, reject }: PendingUnit,
   block: { height: number; id: string } | null,
-  outcome: Outcome | undefined,
+  outcome: UnitOutcome | undefined,
 ): LedgerError | null {
   assert(outcome !== undefined)
   if ('code' in outcome) {

@@ -23,7 +23,7 @@ import {
   type Operation,
   type OwnDatabase,
   requireFewChanges,
-  requirePath,
+  requireItemPath,
   toCreation,
   toOperation,
   type UnitOfWork,
@@ -123,7 +123,7 @@ export class LedgerWrites {
     item: JsonObject,
     conditions?: RequestConditions,
   ): Promise<Written> {
-    requirePath(db, id)
+    requireItemPath(db, id)
     requireSameId(id, item)
     const text = itemText(item, id)
     const operation: Operation =
@@ -140,7 +140,7 @@ export class LedgerWrites {
     patch: JsonObject,
     conditions?: RequestConditions,
   ): Promise<Written> {
-    requirePath(db, id)
+    requireItemPath(db, id)
     requireSameId(id, patch)
     const text = itemText(patch)
     const currentBytes = (await this.#deps.store.itemBytes(db, id)) ?? 0
@@ -209,7 +209,7 @@ export class LedgerWrites {
     positions: readonly string[] | null,
     conditions?: RequestConditions,
   ): Promise<ErasureResult> {
-    requirePath(db, id)
+    requireItemPath(db, id)
     if (positions !== null && positions.length > ENTRIES_MAX) {
       throw new LedgerError(
         'UNIT_TOO_LARGE',
