@@ -3,10 +3,10 @@ import type { Effect } from '../port/effect.ts'
 import { inapplicable } from '../port/errors.ts'
 import { idempotencyDigest, type NewIdempotencyRecord } from '../port/store.ts'
 import { REMOVED } from '../search/declared-indexes.ts'
+import { type Index, setBuilt, withoutDatabases } from '../sql/indexes.ts'
 import { Changes, type Known, type RowEffect } from './changes.ts'
 import type { Statement } from './connection.ts'
 import { erase } from './erasures.ts'
-import { type Index, setBuilt, withoutDatabases } from './indexes.ts'
 import type { WriteSession } from './transaction.ts'
 
 const SQL = {

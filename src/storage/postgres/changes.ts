@@ -1,9 +1,10 @@
 import type { AttachmentEffect, Effect } from '../port/effect.ts'
 import { inapplicable } from '../port/errors.ts'
 import type { StoredDatabase } from '../port/store.ts'
+import { type Index, type IndexEntry, indexEntries } from '../sql/indexes.ts'
 import { integer, type Row, text } from '../sql/rows.ts'
 import type { Queries, Statement, Value } from './connection.ts'
-import { addEntries, entriesOf, type Index, type Keyed, removeEntries } from './indexes.ts'
+import { addEntries, removeEntries } from './indexes.ts'
 
 // A block's effects become a few statements. `Changes` applies the effects to the rows in memory, and then writes the
 // differences with one statement per table and kind of change.
@@ -332,7 +333,7 @@ export class Changes {
 
   #indexStatements(): Statement[] {
     const gone: number[] = []
-    const added: Keyed[] = []
+    const added: IndexEntry[] = []
     const { dropped } = this
     const indexed = Map.groupBy(this.#known.indexes, ({ database }) => database)
     for (const { database, stored, now } of this.#items.values()) {
@@ -340,7 +341,7 @@ export class Changes {
       if (indexes === undefined || dropped.includes(database)) continue
       if (stored !== null && stored.revision !== now?.revision) gone.push(stored.created)
       if (now === null || now.text === null) continue
-      added.push(...entriesOf(indexes, now.created, now.text))
+      added.push(...indexEntries(indexes, now.created, now.text))
     }
     return [
       ...(gone.length === 0 ? [] : [removeEntries(gone)]),

@@ -1,13 +1,14 @@
 import { Socket } from 'node:net'
 import pg from 'pg'
 import { StoreError } from '../port/errors.ts'
+import type { Value as SqlValue } from '../sql/dialect.ts'
 import type { Row } from '../sql/rows.ts'
 import { ConnectionLost, messageOf, storeErrorOf } from './errors.ts'
 import { GUARD_QUERY, guarded, type ServerState } from './guards.ts'
 import { retrying } from './retry.ts'
 
 /** A value of a parameter `$n`. */
-export type Value = string | number | boolean | Uint8Array | null | readonly string[]
+export type Value = SqlValue | boolean | readonly string[]
 
 export interface Statement {
   readonly text: string

@@ -2,9 +2,10 @@ import type { Block } from '../../chain/index.ts'
 import type { Effect } from '../port/effect.ts'
 import { IDEMPOTENCY_RECORDS_KEPT_MS } from '../port/store.ts'
 import { READY } from '../search/declared-indexes.ts'
+import { type Index, isIndexWorkDue, readIndexes, workOnIndexes } from '../sql/indexes.ts'
 import { Compaction } from './compaction.ts'
 import type { ConnectionOptions, Queries } from './connection.ts'
-import { type Index, isWorkDue, readIndexes, workOnIndexes } from './indexes.ts'
+import { indexRows } from './indexes.ts'
 
 /** Maximum rows of each kind that one step removes. */
 const PURGE_ROWS = 500
@@ -67,7 +68,7 @@ export class Maintenance {
   }
 
   indexesChanged(indexes: readonly Index[]): void {
-    this.#isIndexWorkDue ||= isWorkDue(indexes)
+    this.#isIndexWorkDue ||= isIndexWorkDue(indexes)
   }
 
   /** Does a bounded amount of work; `headMs` is the timestamp of the head. Returns whether more is due. */
@@ -75,8 +76,8 @@ export class Maintenance {
     if (performance.now() - this.#searchedMs >= SEARCH_MS) await this.#search()
     if (this.#isPurgeDue) this.#isPurgeDue = await transact(() => this.#purgeDropped())
     if (this.#isIndexWorkDue) {
-      await transact(() => workOnIndexes(this.#queries))
-      this.#isIndexWorkDue = isWorkDue(await readIndexes(this.#queries))
+      await transact(() => workOnIndexes(indexRows(this.#queries)))
+      this.#isIndexWorkDue = isIndexWorkDue(await readIndexes(this.#queries))
     }
     if (this.#hasExpiredRecords(headMs)) {
       await this.#queries.rows(SQL.purgeRecords, [headMs - IDEMPOTENCY_RECORDS_KEPT_MS])

@@ -1,11 +1,13 @@
 import type { StoreError } from '../port/errors.ts'
 import { type DiskUsage, PAGE_CHARACTERS, type StoreReader } from '../port/store.ts'
 import type { Dialect } from '../sql/dialect.ts'
+import { derivedDamage } from '../sql/index-damage.ts'
 import { SqlReader } from '../sql/reader.ts'
 import { integerOf } from '../sql/rows.ts'
 import { Connection, type Queries } from './connection.ts'
-import { damageOf, physicalDamage } from './damage.ts'
+import { physicalDamage } from './damage.ts'
 import { storeErrorOf } from './errors.ts'
+import { indexRows } from './indexes.ts'
 import { FrozenQueries, ReadPool, Reads } from './reads.ts'
 import { retrying } from './retry.ts'
 import { requireStore } from './schema.ts'
@@ -49,7 +51,9 @@ export class PostgresReader extends SqlReader {
   }
 
   async damage(): Promise<string | null> {
-    return this.#check(damageOf)
+    return this.#check(
+      async (queries) => (await physicalDamage(queries)) ?? derivedDamage(indexRows(queries)),
+    )
   }
 
   async #check(check: (queries: Queries) => Promise<string | null>): Promise<string | null> {

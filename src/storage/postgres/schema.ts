@@ -1,8 +1,8 @@
 import { otherFormat, StoreError } from '../port/errors.ts'
+import { digestIndexes } from '../sql/indexes.ts'
 import { schemaDifference } from './catalog.ts'
 import type { Connection } from './connection.ts'
 import { isDuplicateTable, messageOf } from './errors.ts'
-import { digestOf } from './indexes.ts'
 
 /** Type of ids, names and keys, which sort by their bytes, as in SQLite. */
 const TEXT = 'text COLLATE "C"'
@@ -28,8 +28,7 @@ const FORMAT = 1
  *
  * - `daicho_schema`: the format.
  * - `node`: each transaction that appends locks the row of this table. The primary key of `blocks` guarantees one chain
- *   even without that lock. `indexes` is the digest of the declared indexes.
- * - `indexes`: `built` of a removed index is -2 until its entries are removed.
+ *   even without that lock.
  * - JSON is stored as text, because `jsonb` would reorder members and rewrite numbers.
  */
 const CREATION: readonly string[] = [
@@ -115,7 +114,7 @@ async function createTables(connection: Connection, serverId: number): Promise<v
   await connection.execute('BEGIN')
   try {
     for (const statement of CREATION) await connection.execute(statement)
-    await connection.rows(SQL.addOwner, [serverId, digestOf([])])
+    await connection.rows(SQL.addOwner, [serverId, digestIndexes([])])
     await connection.execute('COMMIT')
   } catch (error) {
     await connection.execute('ROLLBACK').catch(() => {})

@@ -10,12 +10,18 @@ import type {
   StoredDatabase,
   StoredItem,
 } from '../port/store.ts'
+import {
+  changeIndex,
+  digestIndexes,
+  type Index,
+  readIndexes,
+  withoutDatabases,
+} from '../sql/indexes.ts'
 import { type Appended, blockStatements } from './block-statements.ts'
 import { itemKey, readDatabases } from './changes.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
 import { isConstraint, storeErrorOf } from './errors.ts'
 import { ReadAhead } from './expected-reads.ts'
-import { changeIndex, digestOf, type Index, readIndexes, withoutDatabases } from './indexes.ts'
 import { Maintenance } from './maintenance.ts'
 import { PostgresReader } from './reader.ts'
 import { Attempts, retrying } from './retry.ts'
@@ -189,7 +195,7 @@ class PostgresStore extends PostgresReader implements Store {
 
   async #readIndexes(locked: Locked): Promise<readonly Index[]> {
     const indexes = await readIndexes(this.#session)
-    if (digestOf(indexes) !== locked.indexes) {
+    if (digestIndexes(indexes) !== locked.indexes) {
       throw new StoreError('STORE_DAMAGED', 'the indexes differ from their declarations')
     }
     this.#maintenance.indexesChanged(indexes)
@@ -288,7 +294,7 @@ class PostgresStore extends PostgresReader implements Store {
     let indexes = this.#cached?.indexes ?? ''
     if (dropped.length > 0) {
       this.#indexes = withoutDatabases(this.#indexes, dropped)
-      indexes = digestOf(this.#indexes)
+      indexes = digestIndexes(this.#indexes)
     }
     this.#cached = { head: toHead(block), indexes }
   }

@@ -5,5 +5,5 @@ export const REMOVED = -2
 /** Maximum number of items added, and of entries removed, in one step of maintenance. */
 export const BUILD_ITEMS = 500
 export const PURGE_ENTRIES = 2_000
-/** Number of characters of items after which a step of a build ends. */
-export const BUILD_CHARACTERS = 1_048_576
+/** Number of bytes of items after which a step of a build ends. */
+export const BUILD_BYTES = 1_048_576

@@ -5,11 +5,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { errorMessage } from '../../base/errors.ts'
 import { requireStoreFile } from '../location/folder.ts'
-import { StoreError } from '../port/errors.ts'
+import { readError, StoreError } from '../port/errors.ts'
 import type { DiskUsage } from '../port/store.ts'
+import { derivedDamage } from '../sql/index-damage.ts'
 import { SqlReader } from '../sql/reader.ts'
-import { STRAY_ROWS } from '../sql/stray-rows.ts'
-import { indexDamage } from './indexes.ts'
+import { SqliteIndexRows } from './indexes.ts'
 import { NO_VIEW, Reads, SQLITE, type View, viewPerIteration } from './reads.ts'
 import { readOwner, requireStore } from './schema.ts'
 import { Query, StatementCache } from './statements.ts'
@@ -48,15 +48,12 @@ export class SqliteReader extends SqlReader {
 
   async damage(): Promise<string | null> {
     const inFile = await this.fileDamage()
-    return inFile ?? this.#reads.run(() => this.#strayRows() ?? indexDamage(this.connection))
-  }
-
-  #strayRows(): string | null {
-    for (const { what, sql } of STRAY_ROWS) {
-      const row = new Query(this.connection, sql).get()
-      if (row !== undefined) return `${what} ${row[0]}`
+    if (inFile !== null) return inFile
+    try {
+      return await derivedDamage(new SqliteIndexRows(this.connection))
+    } catch (error) {
+      throw readError(error)
     }
-    return null
   }
 
   /** Replaces the root page in a message of `integrity_check` with the name of its table or index. */

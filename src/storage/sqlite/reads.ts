@@ -2,8 +2,9 @@ import type { DatabaseSync } from 'node:sqlite'
 import { readError, StoreError } from '../port/errors.ts'
 import { PAGE_CHARACTERS } from '../port/store.ts'
 import type { Dialect, SqlReads, Value } from '../sql/dialect.ts'
+import type { SqlRows } from '../sql/queries.ts'
 import { page, type Row } from '../sql/rows.ts'
-import type { StatementCache } from './statements.ts'
+import { StatementCache } from './statements.ts'
 import { compileWhere } from './where-sql.ts'
 
 /** SQL as SQLite writes it. A page ends where `Reads.page` stops reading rows. */
@@ -145,4 +146,21 @@ export class Reads implements SqlReads {
 function isFailure(error: unknown): error is StoreError {
   if (!(error instanceof StoreError)) return false
   return error.code === 'STORE_DAMAGED' || error.code === 'STORE_FAILED'
+}
+
+/** Runs the statements that both engines share, on the writing connection or for a check. */
+export class SharedStatements implements SqlRows {
+  readonly #cache: StatementCache
+
+  constructor(database: DatabaseSync) {
+    this.#cache = new StatementCache(database)
+  }
+
+  async rows(text: string, values: readonly Value[]): Promise<Row[]> {
+    return this.all(text, values)
+  }
+
+  protected all(text: string, values: readonly Value[]): Row[] {
+    return this.#cache.get(SQLITE.statement(text)).all(...values)
+  }
 }

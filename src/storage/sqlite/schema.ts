@@ -1,5 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
 import { otherFormat, StoreError } from '../port/errors.ts'
+import { digestIndexes } from '../sql/indexes.ts'
 
 /** Marks the file as a daicho store ("daic" in ASCII). */
 const APPLICATION_ID = 0x64616963
@@ -9,7 +10,7 @@ const FORMAT = 1
 /**
  * One store is one file. Positions are packed (`packPosition` in `chain/entry.ts`).
  *
- * - `node`: one row, the server id of the store's owner.
+ * - `node`: one row, the server id of the store's owner, and the digest of the declared indexes.
  * - `databases`: identified by the position that created them, so a reused name identifies a new database.
  * - `dropped`: deleted databases that still have items. Maintenance moves the items to `superseded` step by step.
  * - `blocks`: the node's own chain. `body` contains the canonical texts of the entries, one per line, because canonical
@@ -23,17 +24,16 @@ const FORMAT = 1
  *   `items`, so a creation writes nothing here.
  * - `deleted_databases`: all deleted databases, whose histories are kept.
  * - `answers`: idempotency records. Not derived from the chain.
- * - `indexes`: declared indexes on `path` of the items of `db`. An index is complete for items created up to `built`.
- *   `mark` is a hash of the declaration.
+ * - `indexes`: declared indexes on `path` of the items of `db`. An index is complete for items created up to `built`, or
+ *   removed if `built` is -2. Maintenance removes its entries step by step, and then its row.
  * - `index_entries`: the values of each item (`search/index-keys.ts`), in the order of their keys.
- * - `dropped_indexes`: removed indexes whose entries still take space. Maintenance removes the entries step by step.
  * - `tree`: the Merkle log over the headers. The row of a block contains the hashes of the nodes that its leaf
  *   completes (two on average), starting with the leaf hash. A row never changes.
  * - `erasures`: the erased entries, each with the position of the entry that erased it.
  * - `uncompacted`: the erasing entries since the file was last rewritten.
  */
 const TABLES = `
-  CREATE TABLE node (serverid INTEGER NOT NULL) STRICT;
+  CREATE TABLE node (serverid INTEGER NOT NULL, indexes TEXT NOT NULL) STRICT;
   CREATE TABLE databases (created INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
   CREATE TABLE dropped (db INTEGER PRIMARY KEY) STRICT;
   CREATE TABLE blocks (
@@ -89,9 +89,7 @@ const TABLES = `
     number INTEGER PRIMARY KEY,
     db INTEGER NOT NULL,
     path TEXT NOT NULL,
-    built INTEGER NOT NULL,
-    mark TEXT NOT NULL,
-    UNIQUE (db, path)
+    built INTEGER NOT NULL
   ) STRICT;
   CREATE TABLE index_entries (
     number INTEGER NOT NULL,
@@ -101,7 +99,6 @@ const TABLES = `
     PRIMARY KEY (number, key, created)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX index_elements ON index_entries (number, key, created) WHERE sorts = 0;
-  CREATE TABLE dropped_indexes (number INTEGER PRIMARY KEY) STRICT;
   CREATE TABLE tree (height INTEGER PRIMARY KEY, hashes BLOB NOT NULL) STRICT;
   CREATE TABLE erasures (position INTEGER PRIMARY KEY, eraser INTEGER NOT NULL) STRICT;
   CREATE TABLE uncompacted (position INTEGER PRIMARY KEY) STRICT;
@@ -115,7 +112,8 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
   if (isEmpty(database)) {
     database.exec('BEGIN IMMEDIATE')
     database.exec(TABLES)
-    database.prepare('INSERT INTO node (serverid) VALUES (?)').run(serverId)
+    const addOwner = 'INSERT INTO node (serverid, indexes) VALUES (?, ?)'
+    database.prepare(addOwner).run(serverId, digestIndexes([]))
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
     database.exec(`PRAGMA user_version = ${FORMAT}`)
     database.exec('COMMIT')

@@ -4,14 +4,14 @@ import { backup, DatabaseSync } from 'node:sqlite'
 import { errorMessage, isDiskFull } from '../../base/errors.ts'
 import { inheritOwner } from '../../base/files/durable-files.ts'
 import { diskFull, isDamage, StoreError } from '../port/errors.ts'
+import { REMOVED } from '../search/declared-indexes.ts'
 import { headOfRow, integerOf } from '../sql/rows.ts'
 import { connectReadOnly } from './reader.ts'
 import { readOwner, requireFormat } from './schema.ts'
 import { Query } from './statements.ts'
 
 const COMPACT = `
-  DELETE FROM index_entries WHERE number IN (SELECT number FROM dropped_indexes);
-  DELETE FROM dropped_indexes;
+  DELETE FROM index_entries WHERE number IN (SELECT number FROM indexes WHERE built = ${REMOVED});
   DELETE FROM uncompacted;
   VACUUM`
 

@@ -159,20 +159,20 @@ class SqliteStore extends SqliteReader implements Store {
   async maintain(): Promise<boolean> {
     this.#refuseAfterFailure()
     try {
-      return this.#maintain()
+      return await this.#maintain()
     } catch (error) {
       throw this.#refusal(error, null)
     }
   }
 
-  #maintain(): boolean {
+  async #maintain(): Promise<boolean> {
     // Commits do not checkpoint (wal_autocheckpoint is off), so that no commit is slow. Another thread does most of the
     // work. Then this connection checkpoints the few frames added since, and the next commit restarts the WAL.
     if (this.#checkpointer.takeFinished()) this.connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
     else if (this.#hasAppended && this.#walFrames() >= CHECKPOINT_FRAMES) this.#checkpointer.start()
     this.#hasAppended = false
-    if (this.#isPurgeDue) this.#isPurgeDue = this.#purgeDropped()
-    if (this.#indexes.isWorkDue) this.#transact(() => this.#indexes.work())
+    if (this.#isPurgeDue) this.#isPurgeDue = await this.#purgeDropped()
+    if (this.#indexes.isWorkDue) await this.#transact(() => this.#indexes.work())
     const headMs = this.#head?.timestamp ?? 0
     if (this.#idempotency.hasExpired(headMs)) this.#idempotency.purge(headMs)
     const isMoreDue =
@@ -182,16 +182,18 @@ class SqliteStore extends SqliteReader implements Store {
     return !this.#erasures.compact(dirname(this.#path))
   }
 
-  async addIndex(db: string, path: string): Promise<IndexOutcome> {
-    const database = this.#databases.get(db)
-    if (database === undefined) return 'no-database'
-    return this.#transact(() => this.#indexes.add(database, path))
+  addIndex(db: string, path: string): Promise<IndexOutcome> {
+    return this.#changeIndex(db, path, 'add')
   }
 
-  async removeIndex(db: string, path: string): Promise<IndexOutcome> {
+  removeIndex(db: string, path: string): Promise<IndexOutcome> {
+    return this.#changeIndex(db, path, 'remove')
+  }
+
+  async #changeIndex(db: string, path: string, change: 'add' | 'remove'): Promise<IndexOutcome> {
     const database = this.#databases.get(db)
     if (database === undefined) return 'no-database'
-    return this.#transact(() => this.#indexes.remove(database, path))
+    return this.#transact(() => this.#indexes.change(database, path, change))
   }
 
   /**
@@ -339,11 +341,11 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   /** Runs `work` in a separate transaction, which is durable when this returns. */
-  #transact<Result>(work: () => Result): Result {
+  async #transact<Result>(work: () => Result | Promise<Result>): Promise<Result> {
     this.#begin(MAINTENANCE_FRAMES_MAX)
     let isCommitting = false
     try {
-      const result = work()
+      const result = await work()
       isCommitting = true
       this.connection.exec('COMMIT')
       return result
@@ -355,11 +357,11 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   /** Moves some items of a deleted database to its history; returns whether more may remain. */
-  #purgeDropped(): boolean {
+  async #purgeDropped(): Promise<boolean> {
     const row = this.#sql.dropped.get()
     if (row === undefined) return false
     const dropped = integerOf(row, 'db')
-    this.#transact(() => {
+    await this.#transact(() => {
       this.#history.addOldest(dropped, PURGE_ROWS)
       const items = this.#sql.purgeItems.run(dropped, PURGE_ROWS)
       if (items < PURGE_ROWS) this.#sql.removeDropped.run(dropped)
