@@ -3,10 +3,10 @@ import type { Effect } from '../port/effect.ts'
 import { inapplicable } from '../port/errors.ts'
 import { idempotencyDigest, type NewIdempotencyRecord } from '../port/store.ts'
 import { REMOVED } from '../search/declared-indexes.ts'
+import { eraseEntries } from '../sql/erasure.ts'
 import { type Index, setBuilt, withoutDatabases } from '../sql/indexes.ts'
 import { Changes, type Known, type RowEffect } from './changes.ts'
 import type { Statement } from './connection.ts'
-import { erase } from './erasures.ts'
 import type { WriteSession } from './transaction.ts'
 
 const SQL = {
@@ -73,7 +73,7 @@ export async function blockStatements(
     segment = []
     items = new Map()
     await session.run(statements.splice(0))
-    if (!(await erase(session, effect))) throw inapplicable(effect)
+    if ((await eraseEntries(session, effect)) === 'impossible') throw inapplicable(effect)
   }
   await write(segment)
   statements.push(...dropIndexes(before.indexes, dropped), ...recordStatements(block, records))

@@ -1,13 +1,11 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { type Block, packPosition } from '../../chain/index.ts'
 import {
-  ERASED_FINGERPRINT,
   IDEMPOTENCY_RECORDS_KEPT_MS,
-  type IdempotencyRecord,
   idempotencyDigest,
   type NewIdempotencyRecord,
 } from '../port/store.ts'
-import { idempotencyRecordOf, integerOf } from '../sql/rows.ts'
+import { integerOf } from '../sql/rows.ts'
 import { queriesOf } from './statements.ts'
 
 const PURGE_ROWS = 500
@@ -21,8 +19,6 @@ const SQL = {
   purge: `DELETE FROM answers WHERE timestamp <= ? AND position IN
     (SELECT position FROM answers ORDER BY position LIMIT ${PURGE_ROWS})`,
   oldest: 'SELECT timestamp FROM answers ORDER BY position LIMIT 1',
-  upTo: `SELECT ${IDEMPOTENCY_COLUMNS} FROM answers WHERE position <= ?
-    ORDER BY position DESC LIMIT 1`,
 } as const
 
 /** Writes idempotency records (table `answers`) and removes expired records. */
@@ -40,16 +36,9 @@ export class IdempotencyRows {
   add(block: Block, { key, fingerprint, index, entries }: NewIdempotencyRecord): void {
     const timestamp = block.timestamps[index] ?? 0
     const position = packPosition(block.height, index)
-    this.#write({ position, key, fingerprint, entries, timestamp })
+    const digest = idempotencyDigest({ position, key, fingerprint, entries, timestamp })
+    this.#sql.insert.run(position, key, fingerprint, entries, timestamp, digest)
     this.#oldestMs ??= timestamp
-  }
-
-  /** Erases the fingerprint of the request that made the entry at `position`. */
-  forgetFingerprint(position: number): void {
-    const row = this.#sql.upTo.get(position)
-    const record = row === undefined ? null : idempotencyRecordOf(row)
-    if (record === null || record.position + record.entries <= position) return
-    this.#write({ ...record, fingerprint: ERASED_FINGERPRINT })
   }
 
   /** Returns whether records have expired at the head's timestamp `headMs`. */
@@ -61,12 +50,6 @@ export class IdempotencyRows {
   purge(headMs: number): void {
     this.#sql.purge.run(headMs - IDEMPOTENCY_RECORDS_KEPT_MS)
     this.#oldestMs = this.#readOldest()
-  }
-
-  #write(record: Omit<IdempotencyRecord, 'digest'>): void {
-    const { position, key, fingerprint, entries, timestamp } = record
-    const digest = idempotencyDigest(record)
-    this.#sql.insert.run(position, key, fingerprint, entries, timestamp, digest)
   }
 
   #readOldest(): number | null {

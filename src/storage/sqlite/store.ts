@@ -16,14 +16,15 @@ import {
   sqliteCode,
 } from '../port/errors.ts'
 import type { IndexOutcome, NewIdempotencyRecord, Store } from '../port/store.ts'
+import { eraseEntries } from '../sql/erasure.ts'
 import { headOfRow, integerOf } from '../sql/rows.ts'
 import { AttachmentRows } from './attachments.ts'
-import { Erasures } from './erasures.ts'
+import { FileRewriting } from './file-rewriting.ts'
 import { HistoryRows } from './history.ts'
 import { IdempotencyRows } from './idempotency.ts'
 import { Indexes } from './indexes.ts'
 import { connectReadOnly, SqliteReader } from './reader.ts'
-import { NO_VIEW } from './reads.ts'
+import { NO_VIEW, SharedStatements } from './reads.ts'
 import { prepareSchema } from './schema.ts'
 import { LIMIT, queriesOf } from './statements.ts'
 import { TreeRows } from './tree-rows.ts'
@@ -75,7 +76,8 @@ class SqliteStore extends SqliteReader implements Store {
   readonly #checkpointer: WalCheckpointer
   readonly #indexes: Indexes
   readonly #tree: TreeRows
-  readonly #erasures: Erasures
+  readonly #rewriting: FileRewriting
+  readonly #shared: SharedStatements
   readonly #path: string
   #head: Head | null
   #isPurgeDue = true
@@ -97,7 +99,8 @@ class SqliteStore extends SqliteReader implements Store {
     this.#sql = queriesOf(database, SQL)
     this.#checkpointer = new WalCheckpointer(path)
     this.#tree = new TreeRows(database)
-    this.#erasures = new Erasures(database)
+    this.#rewriting = new FileRewriting(database)
+    this.#shared = new SharedStatements(database)
     this.#idempotency = new IdempotencyRows(database)
     this.#attachmentRows = new AttachmentRows(database)
     this.#history = new HistoryRows(database)
@@ -117,7 +120,10 @@ class SqliteStore extends SqliteReader implements Store {
     try {
       this.#insertBlock(block)
       this.#tree.add(block)
-      for (const effect of effects) this.#apply(effect)
+      for (const effect of effects) {
+        if (effect.kind === 'erase_item') await this.#erase(effect)
+        else this.#apply(effect)
+      }
       this.#applying = null
       for (const record of records) this.#idempotency.add(block, record)
       isCommitting = true
@@ -178,8 +184,8 @@ class SqliteStore extends SqliteReader implements Store {
     const isMoreDue =
       this.#idempotency.hasExpired(headMs) || this.#isPurgeDue || this.#indexes.isWorkDue
     // Rewrites the file last, because removed rows leave their content in it until the WAL is checkpointed.
-    if (isMoreDue || !this.#erasures.isCompactionDue) return isMoreDue
-    return !this.#erasures.compact(dirname(this.#path))
+    if (isMoreDue || !this.#rewriting.isDue) return isMoreDue
+    return !this.#rewriting.run(dirname(this.#path))
   }
 
   addIndex(db: string, path: string): Promise<IndexOutcome> {
@@ -272,18 +278,20 @@ class SqliteStore extends SqliteReader implements Store {
     )
   }
 
-  #apply(effect: Effect): void {
+  /** An erasure succeeds even in a deleted database, whose entries still have content. */
+  async #erase(effect: Extract<Effect, { kind: 'erase_item' }>): Promise<void> {
+    this.#applying = effect
+    const outcome = await eraseEntries(this.#shared, effect)
+    if (outcome === 'impossible') throw inapplicable(effect)
+    if (outcome === 'content') this.#rewriting.contentErased()
+  }
+
+  #apply(effect: Exclude<Effect, { kind: 'erase_item' }>): void {
     const { kind, position, db } = effect
     this.#applying = effect
     if (kind === 'create_db') {
       this.#sql.createDatabase.run(position, db)
       this.#databases.set(db, position)
-      return
-    }
-    if (kind === 'erase_item') {
-      // An erasure succeeds even in a deleted database, whose entries still have content.
-      if (!this.#erasures.erase(effect)) throw inapplicable(effect)
-      for (const one of effect.positions) this.#idempotency.forgetFingerprint(one)
       return
     }
     const database = this.#databases.get(db)
@@ -431,7 +439,7 @@ export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions)
     database.exec(`PRAGMA synchronous = ${durable ? 'FULL' : 'OFF'}`)
     database.exec('PRAGMA wal_autocheckpoint = 0')
     database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
-    // Overwrites deleted content at once. Rewriting the file removes other copies of the content (erasures.ts).
+    // Overwrites deleted content at once. Rewriting the file removes other copies of the content (file-rewriting.ts).
     database.exec('PRAGMA secure_delete = ON')
     prepareSchema(database, path, serverId)
     if (durable) checkpointAll(database)

@@ -2,11 +2,8 @@ import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
 import type { Effect } from '../port/effect.ts'
 import { erasedEntryText, erasedItemText } from '../port/erasure.ts'
 import { ERASED_FINGERPRINT, idempotencyDigest } from '../port/store.ts'
-import { bytesOf, idempotencyRecordOf, text } from '../sql/rows.ts'
-import type { Queries } from './connection.ts'
-
-// Erasure on PostgreSQL. Once the block of the erasure is committed, no query returns the content. The old rows remain
-// in the files until `compaction.ts` removes them.
+import type { SqlRows } from './queries.ts'
+import { bytesOf, idempotencyRecordOf, text } from './rows.ts'
 
 const SQL = {
   block: 'SELECT blinds, body FROM blocks WHERE height = $1',
@@ -28,27 +25,30 @@ const SQL = {
   updateRecord: `UPDATE answers SET fingerprint = $2, digest = $3 WHERE position = $1`,
 } as const
 
+/** What an erasure found. `nothing`: the entries of a mirrored or restored chain were erased before. */
+export type ErasureOutcome = 'impossible' | 'nothing' | 'content'
+
 /**
- * Applies an `erase_item` entry, inside the transaction of its block. Returns false if a position does not
- * belong to a former revision of the item or of its attachments.
+ * Applies an `erase_item` entry, inside the transaction of its block. It is impossible if a position does not belong to
+ * a former revision of the item or of its attachments. Parts of the content remain in the files of the store until the
+ * engine rewrites them.
  */
-export async function erase(
-  queries: Queries,
+export async function eraseEntries(
+  queries: SqlRows,
   { position: eraser, db, of, positions }: Extract<Effect, { kind: 'erase_item' }>,
-): Promise<boolean> {
-  // Whether this database contained the content. It did not if the entries of a restored chain were erased before.
+): Promise<ErasureOutcome> {
   let hadContent = false
   const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
   for (const [height, positionsInBlock] of byHeight) {
     const [row] = await queries.rows(SQL.block, [height])
-    if (row === undefined) return false
+    if (row === undefined) return 'impossible'
     const blinds = Uint8Array.from(bytesOf(row, 'blinds'))
     const entries = text(row[1], 'body').split('\n')
     for (const position of positionsInBlock) {
       const { index } = unpackPosition(position)
       const erased = erasedEntryText(entries[index] ?? '', db, of)
-      if (erased === null) return false
-      if ((await queries.rows(SQL.isCurrent, [db, of, position])).length > 0) return false
+      if (erased === null) return 'impossible'
+      if ((await queries.rows(SQL.isCurrent, [db, of, position])).length > 0) return 'impossible'
       hadContent ||= erased !== entries[index]
       entries[index] = erased
       hashAt(blinds, index).fill(0, 0, HASH_BYTES)
@@ -60,11 +60,11 @@ export async function erase(
     await queries.rows(SQL.updateBlock, [height, entries.join('\n'), blinds])
   }
   if (hadContent) await queries.rows(SQL.addUncompacted, [eraser])
-  return true
+  return hadContent ? 'content' : 'nothing'
 }
 
 /** Erases the fingerprint of the request that made the entry at `position`. */
-async function eraseFingerprint(queries: Queries, position: number): Promise<void> {
+async function eraseFingerprint(queries: SqlRows, position: number): Promise<void> {
   const [row] = await queries.rows(SQL.recordUpTo, [position])
   const record = row === undefined ? null : idempotencyRecordOf(row)
   if (record === null || record.position + record.entries <= position) return
