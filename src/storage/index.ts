@@ -7,13 +7,13 @@ export {
 } from './backup/backup.ts'
 export type { BlobStore, OpenBlob } from './blobs/blob-store.ts'
 export {
-  closedStoreIn,
   type Folder,
   LOCK_FILE,
   lockFolder,
+  requireClosedStore,
   requireFolder,
   requireStoreFile,
-  storePathIn,
+  toStorePath,
   writeDurably,
 } from './location/folder.ts'
 export { displayName, isDatabaseUrl, type StoreLocation } from './location/location.ts'
@@ -31,8 +31,8 @@ export {
 } from './open.ts'
 export {
   type Effect,
-  effectOf,
-  entryTextOf,
+  toEffect,
+  toEntryText,
 } from './port/effect.ts'
 export {
   ErasureCheck,

@@ -3,7 +3,7 @@ import { fileExists } from '../base/files/durable-files.ts'
 import { BlobFiles } from './blobs/blob-files.ts'
 import type { BlobInventory, BlobStore } from './blobs/blob-store.ts'
 import { FileBlobStore } from './blobs/file-blob-store.ts'
-import { storePathIn } from './location/folder.ts'
+import { toStorePath } from './location/folder.ts'
 import { isDatabaseUrl, type StoreLocation } from './location/location.ts'
 import { StoreError } from './port/errors.ts'
 import type { Store, StoreReader, Turns } from './port/store.ts'
@@ -27,7 +27,7 @@ export interface ReaderOptions {
 
 /** Opens a store for writing, creating it if it is missing. Errors: StoreError. */
 export async function openStore({ location, ...options }: StoreOptions): Promise<Store> {
-  if (!isDatabaseUrl(location)) return openSqliteStore({ path: storePathIn(location), ...options })
+  if (!isDatabaseUrl(location)) return openSqliteStore({ path: toStorePath(location), ...options })
   // Loaded on first use, because a node without a database server never needs this module.
   const { openPostgresStore } = await import('./postgres/store.ts')
   return openPostgresStore({ url: location, ...options })
@@ -43,7 +43,7 @@ export async function storeWarning(location: StoreLocation): Promise<string | nu
 
 /** Returns whether `location` has a store. Errors: StoreError. */
 export async function storeExists(location: StoreLocation): Promise<boolean> {
-  if (!isDatabaseUrl(location)) return fileExists(storePathIn(location))
+  if (!isDatabaseUrl(location)) return fileExists(toStorePath(location))
   try {
     await (await openStoreReader(location, { frozen: false })).close()
     return true
@@ -58,7 +58,7 @@ export async function openStoreReader(
   location: StoreLocation,
   { frozen }: ReaderOptions,
 ): Promise<StoreReader> {
-  if (!isDatabaseUrl(location)) return openSqliteReader(storePathIn(location), frozen)
+  if (!isDatabaseUrl(location)) return openSqliteReader(toStorePath(location), frozen)
   const { openPostgresReader } = await import('./postgres/reader.ts')
   return openPostgresReader({ url: location, frozen })
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type Evidence, provenBlockJson } from '../../src/chain/index.ts'
 import { readEvidence } from '../../src/ledger/peers/evidence.ts'
 import { mirrorFolder } from '../../src/ledger/peers/mirror.ts'
-import { openStoreReader, storePathIn, verifyStore } from '../../src/storage/index.ts'
+import { openStoreReader, toStorePath, verifyStore } from '../../src/storage/index.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 
 export interface Copy {
@@ -33,7 +33,7 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
     ...{ at: node, isOwn, evidence: readEvidence(folder) },
     ...{ seen: textOf('seen'), checkpoint: textOf('checkpoint') },
   }
-  if (!existsSync(storePathIn(folder))) return { ...copy, texts: [], ids: [], finding: null }
+  if (!existsSync(toStorePath(folder))) return { ...copy, texts: [], ids: [], finding: null }
   const store = await openStoreReader(folder, { frozen: true })
   try {
     const blocks = []

@@ -101,8 +101,8 @@ async function requireSigningFiles(folder: string): Promise<SigningFiles> {
  * database that is not STORE. Errors: STORE_NOT_FOUND for a folder without a store; Exit (configuration).
  */
 export async function findSigning(location: StoreLocation) {
-  const { isDatabaseUrl, requireStoreFile, storePathIn } = await import('../../storage/index.ts')
-  if (!isDatabaseUrl(location)) requireStoreFile(storePathIn(location))
+  const { isDatabaseUrl, requireStoreFile, toStorePath } = await import('../../storage/index.ts')
+  if (!isDatabaseUrl(location)) requireStoreFile(toStorePath(location))
   const folder = isDatabaseUrl(location) ? findDatabaseFolder(location) : location
   return { folder, signing: folder === null ? null : await requireSigningFiles(folder) }
 }

@@ -15,7 +15,7 @@ import {
   type StoreLocation,
   type StoreReader,
   storeExists,
-  storePathIn,
+  toStorePath,
   type Verification,
   verifyBlobs,
   verifyStore,
@@ -76,7 +76,7 @@ export async function moveIntoDatabase(options: CopyOptions): Promise<void> {
   try {
     if (!hasStore(folder)) return
     await copyStore(options)
-    const path = storePathIn(folder)
+    const path = toStorePath(folder)
     for (const end of ['', '-wal', '-shm']) rmSync(`${path}${end}`, { force: true })
     rmSync(join(folder, 'attachments'), { recursive: true, force: true })
   } finally {

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
-import { lockFolder, openStore, type Store, storePathIn, verifyStore } from '../../storage/index.ts'
+import { lockFolder, openStore, type Store, toStorePath, verifyStore } from '../../storage/index.ts'
 import { findNodeKey } from '../log/node-key.ts'
 import { signedHeadFile, storeEmptyHead } from '../log/signed-head.ts'
 import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'
@@ -75,7 +75,7 @@ async function importedBefore({ folder, chunks, progress }: ImportOptions): Prom
       'IMPORT_OVER_STORE',
       `${folder} already contains a store: import into a folder that contains only the key`,
     )
-  if (!fileExists(storePathIn(folder))) throw overStore()
+  if (!fileExists(toStorePath(folder))) throw overStore()
   removeFolder(join(folder, SIDE_FOLDER))
   return withReader(folder, async (store) => {
     const head = await store.head(store.serverId)

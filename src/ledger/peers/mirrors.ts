@@ -7,7 +7,7 @@ import {
   openBlobStore,
   openStoreReader,
   type StoreReader,
-  storePathIn,
+  toStorePath,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { LedgerLog, type SignedHeads } from '../log/service.ts'
@@ -287,7 +287,7 @@ export class Mirrors {
   async #openMirror(serverId: number): Promise<void> {
     const folder = mirrorFolder(this.#start.folder, serverId)
     const keyPath = join(folder, VKEY_FILE)
-    if (!fileExists(keyPath) || !fileExists(storePathIn(folder))) return
+    if (!fileExists(keyPath) || !fileExists(toStorePath(folder))) return
     const key = parseVerifierKey(readFileSync(keyPath, 'utf8').trim())
     const reader = await openStoreReader(folder, { frozen: false })
     const files = await openBlobStore(folder, reader, false)

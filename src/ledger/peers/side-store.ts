@@ -2,11 +2,11 @@ import { mkdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileExists, inheritOwner, syncPath } from '../../base/files/durable-files.ts'
 import {
-  closedStoreIn,
   openStoreReader,
+  requireClosedStore,
   type StoreLocation,
   type StoreReader,
-  storePathIn,
+  toStorePath,
   type Verification,
   verifyStore,
 } from '../../storage/index.ts'
@@ -16,7 +16,7 @@ import { PeerError } from './errors.ts'
 
 /** Returns whether `folder` has a store, or a leftover WAL, which SQLite would apply to a new store. */
 export function hasStore(folder: string): boolean {
-  const path = storePathIn(folder)
+  const path = toStorePath(folder)
   return fileExists(path) || fileExists(`${path}-wal`)
 }
 
@@ -49,9 +49,9 @@ export function removeFolder(path: string): void {
 
 /** Durably moves the closed store in `side` to `folder`, replaces the store there, and removes `side`. */
 export function moveStore(side: string, folder: string): void {
-  const store = closedStoreIn(side)
+  const store = requireClosedStore(side)
   syncPath(store)
-  const target = storePathIn(folder)
+  const target = toStorePath(folder)
   for (const end of ['-wal', '-shm']) rmSync(`${target}${end}`, { force: true })
   renameSync(store, target)
   syncPath(folder)

@@ -9,7 +9,7 @@ import {
   type RawBlock,
   RawEntry,
 } from '../../chain/index.ts'
-import { type Effect, effectOf, entryTextOf } from '../../storage/index.ts'
+import { type Effect, toEffect, toEntryText } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { ITEM_BYTES_MAX } from './item.ts'
 import { requireDatabaseName, requireItemId } from './names.ts'
@@ -108,6 +108,6 @@ function otherEffect(text: string, serverId: number, position: number): Effect |
     text.length > OTHER_CHARACTERS_MAX ? null : decodeEntry(parseForeignJsonOrNull(text))
   if (entry === null) return 'it is not an entry'
   if (entry.serverid !== serverId) return 'the entry has another server id'
-  const effect = effectOf(entry, position)
-  return entryTextOf(effect, serverId) === text ? effect : 'it has no canonical form'
+  const effect = toEffect(entry, position)
+  return toEntryText(effect, serverId) === text ? effect : 'it has no canonical form'
 }

@@ -3,7 +3,7 @@ import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { fileExists, syncPath } from '../../base/files/durable-files.ts'
 import { unpackPosition } from '../../chain/index.ts'
-import { LOCK_FILE, lockFolder, requireStoreFile, storePathIn } from '../location/folder.ts'
+import { LOCK_FILE, lockFolder, requireStoreFile, toStorePath } from '../location/folder.ts'
 import { openStoreReader } from '../open.ts'
 import { diskError } from '../port/errors.ts'
 import type { StoreReader } from '../port/store.ts'
@@ -71,7 +71,7 @@ export interface Backup {
  */
 export async function backupFolder(options: BackupOptions): Promise<Backup> {
   const { folder, to, nowMs } = options
-  requireStoreFile(storePathIn(folder))
+  requireStoreFile(toStorePath(folder))
   const partial = join(to, PARTIAL)
   const lock = lockFolder(partial)
   let path: string | null = null
@@ -116,7 +116,7 @@ async function copyFolder(
   name: string,
 ): Promise<Omit<Backup, 'path'>> {
   const { folder, files, verify, progress } = options
-  const contents = await blobFoldersOf(options, partial, name)
+  const contents = await prepareBlobFolders(options, partial, name)
   let copied = 0
   // Copies the blobs, then the store, then the blobs that were added in between. So the copy has every blob to which
   // its store refers. Blobs of an interrupted run that the data folder no longer has are removed.
@@ -126,7 +126,7 @@ async function copyFolder(
     await removeSurplusBlobs(blobFolder)
   }
   const copyShare = verify ? COPY_SHARE : 1
-  const snapshot = await snapshotSqlite(storePathIn(folder), storePathIn(partial), (share) =>
+  const snapshot = await snapshotSqlite(toStorePath(folder), toStorePath(partial), (share) =>
     progress(share * copyShare, 'copied'),
   ).catch(async (error) => {
     // An incomplete store cannot be reused.
@@ -157,16 +157,16 @@ async function clearPartial({ blobFolders }: BackupOptions, partial: string): Pr
 
 async function removeStore(partial: string): Promise<void> {
   for (const suffix of ['', '-journal', '-wal', '-shm']) {
-    await rm(storePathIn(partial) + suffix, { force: true })
+    await rm(toStorePath(partial) + suffix, { force: true })
   }
 }
 
-async function blobFoldersOf(
+async function prepareBlobFolders(
   { folder, to, blobFolders }: BackupOptions,
   partial: string,
   inBackup: string,
 ): Promise<(BlobFolder & { incoming: string })[]> {
-  const last = (await backupsIn(to)).at(-1)
+  const last = (await listBackups(to)).at(-1)
   return blobFolders
     .filter(({ name }) => fileExists(join(folder, name)))
     .map(({ name, incoming }) => {
@@ -218,7 +218,7 @@ async function missingBlob(
 }
 
 /** Lists the names of the backups in `to`, oldest first. */
-async function backupsIn(to: string): Promise<string[]> {
+async function listBackups(to: string): Promise<string[]> {
   return (await readdir(to)).filter((name) => BACKUP_NAME.test(name)).sort()
 }
 
@@ -236,7 +236,7 @@ async function freeName(to: string, nowMs: number): Promise<string> {
  * so that a crash leaves no incomplete backup.
  */
 export async function dropOldBackups(to: string, keep: number, made: string): Promise<string[]> {
-  const others = (await backupsIn(to)).filter((name) => name !== basename(made))
+  const others = (await listBackups(to)).filter((name) => name !== basename(made))
   const old = others.slice(0, Math.max(0, others.length - (keep - 1)))
   for (const name of old) await rename(join(to, name), join(to, EXPIRED + name))
   for (const name of await readdir(to)) {

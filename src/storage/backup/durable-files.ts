@@ -35,7 +35,7 @@ function pathBelow(folder: string, { parentPath, name }: Dirent): string {
 }
 
 /** Returns the relative paths of the blobs below `folder`, sorted. */
-async function blobPathsIn(folder: string): Promise<string[]> {
+async function listBlobPaths(folder: string): Promise<string[]> {
   if (!fileExists(folder)) return []
   const found = await readdir(folder, { recursive: true, withFileTypes: true })
   return found
@@ -63,7 +63,7 @@ export async function copyMissingBlobs(
 ): Promise<number> {
   let copied = 0
   const changedFolders = new Set<string>()
-  for (const path of await blobPathsIn(from)) {
+  for (const path of await listBlobPaths(from)) {
     const target = join(to, path)
     const sha256 = path.replace('/', '')
     const isGood = async () => !verify || (await fileSha256(target)) === sha256
@@ -84,7 +84,7 @@ export async function copyMissingBlobs(
 
 /** Removes incomplete files from `to`, and blobs that are no longer in `from`. */
 export async function removeSurplusBlobs({ from, to }: BlobFolder): Promise<void> {
-  const sourcePaths = new Set(await blobPathsIn(from))
+  const sourcePaths = new Set(await listBlobPaths(from))
   for (const entry of await readdir(to, { recursive: true, withFileTypes: true })) {
     const path = pathBelow(to, entry)
     if (!entry.isDirectory() && !sourcePaths.has(path)) await unlink(join(to, path))

@@ -74,12 +74,12 @@ export class BlobFiles implements BlobInventory {
   }
 
   /** Returns the size of a blob, or null if there is no file. */
-  bytesOf(sha256: string): Promise<number | null> {
-    return withDiskErrors(() => sizeOf(this.#path(sha256)))
+  countBytes(sha256: string): Promise<number | null> {
+    return withDiskErrors(() => readSize(this.#path(sha256)))
   }
 
-  async bytesOfParts(sha256: string): Promise<number> {
-    return (await withDiskErrors(() => sizeOf(this.#incoming(sha256)))) ?? 0
+  async countPartBytes(sha256: string): Promise<number> {
+    return (await withDiskErrors(() => readSize(this.#incoming(sha256)))) ?? 0
   }
 
   /**
@@ -126,7 +126,7 @@ export class BlobFiles implements BlobInventory {
 
   /** Removes the incoming files of a killed process, except parts of blobs for which `isNamed` returns true. */
   async clearIncoming(isNamed: (sha256: string) => Promise<boolean>): Promise<void> {
-    for await (const { name } of entriesOf(join(this.#root, INCOMING))) {
+    for await (const { name } of readEntries(join(this.#root, INCOMING))) {
       if (/^[0-9a-f]{64}$/.test(name) && (await isNamed(name))) continue
       await rm(join(this.#root, INCOMING, name), { recursive: true, force: true })
     }
@@ -134,15 +134,15 @@ export class BlobFiles implements BlobInventory {
 
   /** Lists the folder: the SHA-256 of each blob, and the path (from the data folder) of any other file. */
   async *list(): AsyncGenerator<{ readonly sha256: string } | { readonly otherPath: string }> {
-    for await (const { name } of entriesOf(this.#root)) {
+    for await (const { name } of readEntries(this.#root)) {
       if (name === INCOMING) continue
       if (!/^[0-9a-f]{2}$/.test(name)) yield { otherPath: join(FOLDER, name) }
-      else yield* this.#listIn(name)
+      else yield* this.#listFolder(name)
     }
   }
 
-  async *#listIn(prefix: string) {
-    for await (const entry of entriesOf(join(this.#root, prefix))) {
+  async *#listFolder(prefix: string) {
+    for await (const entry of readEntries(join(this.#root, prefix))) {
       const isBlob = entry.isFile() && /^[0-9a-f]{62}$/.test(entry.name)
       if (isBlob) yield { sha256: prefix + entry.name }
       else yield { otherPath: join(FOLDER, prefix, entry.name) }
@@ -194,7 +194,7 @@ export async function withDiskErrors<Result>(work: () => Promise<Result>): Promi
   }
 }
 
-async function sizeOf(path: string): Promise<number | null> {
+async function readSize(path: string): Promise<number | null> {
   try {
     return (await stat(path)).size
   } catch (error) {
@@ -204,7 +204,7 @@ async function sizeOf(path: string): Promise<number | null> {
 }
 
 /** Lists a directory; a missing directory counts as empty. */
-async function* entriesOf(path: string) {
+async function* readEntries(path: string) {
   try {
     yield* await opendir(path)
   } catch (error) {
@@ -249,7 +249,7 @@ export class OpenFile implements OpenBlob {
 }
 
 /** Returns the SHA-256, in hex, of at most the first `length` bytes of `blob`. */
-export async function sha256Of(blob: OpenBlob, length: number): Promise<string> {
+export async function hashBlob(blob: OpenBlob, length: number): Promise<string> {
   const hash = createHash('sha256')
   const chunk = Buffer.allocUnsafe(Math.min(HASH_CHUNK_BYTES, length))
   for (let at = 0; at < length; ) {

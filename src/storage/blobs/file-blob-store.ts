@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
 import { StoreError } from '../port/errors.ts'
 import type { AttachmentReader, StoredBlob } from '../port/store.ts'
-import { BlobFiles, OpenFile, sha256Of, withDiskErrors } from './blob-files.ts'
+import { BlobFiles, hashBlob, OpenFile, withDiskErrors } from './blob-files.ts'
 import type { BlobStore, OpenBlob, RecordOutcome } from './blob-store.ts'
 import { BlobTasks } from './blob-tasks.ts'
 
@@ -86,8 +86,8 @@ export class FileBlobStore implements BlobStore {
   }
 
   async progress({ sha256, length }: StoredBlob): Promise<{ isComplete: boolean; bytes: number }> {
-    const isComplete = (await this.#files.bytesOf(sha256)) === length
-    return { isComplete, bytes: isComplete ? length : await this.#files.bytesOfParts(sha256) }
+    const isComplete = (await this.#files.countBytes(sha256)) === length
+    return { isComplete, bytes: isComplete ? length : await this.#files.countPartBytes(sha256) }
   }
 
   /**
@@ -198,7 +198,7 @@ export class FileBlobStore implements BlobStore {
       }
       if (arrived < length) return arrived
       const whole = new OpenFile(file, arrived)
-      if (arrived > length || (await sha256Of(whole, length)) !== sha256) {
+      if (arrived > length || (await hashBlob(whole, length)) !== sha256) {
         await this.#files.removeIncoming(sha256)
         throw new StoreError(
           'CONTENT_DIFFERS',

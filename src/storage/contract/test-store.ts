@@ -12,7 +12,7 @@ import {
   packPosition,
   sealBlock,
 } from '../../chain/index.ts'
-import { type Effect, effectOf } from '../port/effect.ts'
+import { type Effect, toEffect } from '../port/effect.ts'
 import type { NewIdempotencyRecord, Store, StoreReader } from '../port/store.ts'
 
 /** The server id of the node that owns the store. */
@@ -45,7 +45,7 @@ export async function appendEntries(
 }
 
 function effectsOf(height: number, entries: readonly Entry[]): Effect[] {
-  return entries.map((entry, index) => effectOf(entry, packPosition(height, index)))
+  return entries.map((entry, index) => toEffect(entry, packPosition(height, index)))
 }
 
 export function textAttachment(name: string, content: string): Attachment {

@@ -78,7 +78,7 @@ export function isFolderFull(error: unknown, folder: string): boolean {
   return CREATION_FAILURES.has(sqliteCode(error)) && isLow(folder)
 }
 
-export function storePathIn(folder: string): string {
+export function toStorePath(folder: string): string {
   return join(folder, STORE_FILE)
 }
 
@@ -86,8 +86,8 @@ export function storePathIn(folder: string): string {
  * Returns the path of a closed store's file, which can then be moved. Errors: STORE_FAILED if closing did not
  * checkpoint the WAL, because the file alone is then incomplete.
  */
-export function closedStoreIn(folder: string): string {
-  const path = storePathIn(folder)
+export function requireClosedStore(folder: string): string {
+  const path = toStorePath(folder)
   const wal = statSync(`${path}-wal`, { throwIfNoEntry: false })
   if (wal === undefined || wal.size === 0) return path
   throw new StoreError('STORE_FAILED', `the WAL of ${path} could not be checkpointed; try again`)
@@ -115,7 +115,7 @@ function lockedFolder(path: string, durable: boolean, release: () => void): Fold
   return {
     path,
     durable: durable,
-    storePath: storePathIn(path),
+    storePath: toStorePath(path),
     release() {
       if (!durable) rmSync(path, { recursive: true, force: true })
       release()
@@ -149,7 +149,7 @@ function removeStaleFolders(): void {
   for (const name of readdirSync(tmpdir())) {
     const path = join(tmpdir(), name)
     // A folder without a store may belong to a process that is still creating it.
-    if (!name.startsWith(TEMPORARY_PREFIX) || !existsSync(storePathIn(path))) continue
+    if (!name.startsWith(TEMPORARY_PREFIX) || !existsSync(toStorePath(path))) continue
     try {
       const release = lock(path)
       rmSync(path, { recursive: true, force: true })

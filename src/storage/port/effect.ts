@@ -56,7 +56,7 @@ export interface AttachmentEffect {
  * Returns the effect of `entry` at `position`. The databases of a chain depend only on these effects, so that a replay
  * gives the same databases as the original writes.
  */
-export function effectOf(entry: Entry, position: number): Effect {
+export function toEffect(entry: Entry, position: number): Effect {
   const { method: kind, db } = entry
   switch (kind) {
     case 'create_db':
@@ -85,7 +85,7 @@ export function effectOf(entry: Entry, position: number): Effect {
  * Returns the canonical text of the entry of node `serverId` that has this effect. A stored entry is in canonical form
  * exactly if it equals this text.
  */
-export function entryTextOf(effect: Effect, serverId: number): string {
+export function toEntryText(effect: Effect, serverId: number): string {
   switch (effect.kind) {
     case 'create_db':
     case 'delete_db':

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { type Block, type Entry, packPosition } from '../../chain/index.ts'
 import { entry } from '../contract/test-store.ts'
-import { effectOf } from './effect.ts'
+import { toEffect } from './effect.ts'
 import { ErasureCheck } from './erasure.ts'
 
 /** A block in which the entries in `erased` have no blind. */
@@ -13,7 +13,7 @@ function blockOf(height: number, entries: readonly string[], erased: readonly nu
 
 /** Checks a block with `entries` at `height`. */
 function gone(check: ErasureCheck, height: number, entries: readonly Entry[]) {
-  const effects = entries.map((one, index) => effectOf(one, packPosition(height, index)))
+  const effects = entries.map((one, index) => toEffect(one, packPosition(height, index)))
   return check.block(
     sealedLike(
       blockOf(

@@ -5,7 +5,7 @@ import { StoreError } from '../port/errors.ts'
 import type { StoredBlob } from '../port/store.ts'
 import { bytesOf, integer, integerOf, type Row, text } from '../sql/rows.ts'
 import { Connection, type Queries, type Value } from './connection.ts'
-import { ConnectionLost, storeErrorOf } from './errors.ts'
+import { ConnectionLost, toStoreError } from './errors.ts'
 import { ReadPool } from './reads.ts'
 import { retrying } from './retry.ts'
 
@@ -86,7 +86,7 @@ export async function openPostgresBlobs(options: PostgresBlobsOptions): Promise<
     const connection = await retrying(() => Connection.open(options))
     return new PostgresBlobs(options, connection)
   } catch (error) {
-    throw storeErrorOf(error)
+    throw toStoreError(error)
   }
 }
 
@@ -173,7 +173,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
         if ((await this.progress(blob)).isComplete) return length
         const { upload, arrived } = await this.#addToParts(blob, from, bytes)
         if (arrived < length) return arrived
-        if (arrived > length || (await this.#sha256Of(upload)) !== sha256) {
+        if (arrived > length || (await this.#hashUpload(upload)) !== sha256) {
           await this.#rows(SQL.discard, [upload])
           const message = `the received bytes do not have the SHA-256 ${sha256}`
           throw new StoreError('CONTENT_DIFFERS', message)
@@ -334,7 +334,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     })
   }
 
-  async #sha256Of(upload: string): Promise<string> {
+  async #hashUpload(upload: string): Promise<string> {
     const hash = createHash('sha256')
     for (let at = 0; ; ) {
       const [row] = await this.#rows(SQL.readUpload, [upload, at])
@@ -369,14 +369,14 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     try {
       return await this.#pool.rows(statement, values)
     } catch (error) {
-      throw storeErrorOf(error)
+      throw toStoreError(error)
     }
   }
 
   #transaction<Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> {
     const run = () => retrying(() => this.#runTransaction(work))
     const result = this.#lastTransaction.then(run, run).catch((error: unknown) => {
-      throw storeErrorOf(error)
+      throw toStoreError(error)
     })
     this.#lastTransaction = result.catch(() => {})
     return result

@@ -59,19 +59,19 @@ const INDEXES = `
   uncompacted_pkey on uncompacted unique btree ("position")`
 
 /** Names, tables, columns and predicates of the indexes on columns. */
-export const INDEX_PARTS = linesOf(INDEXES).flatMap((line) => {
+export const INDEX_PARTS = splitLines(INDEXES).flatMap((line) => {
   const parts = /^(\w+) on (\w+) [a-z ]*\(([^()]+)\)(?: WHERE (.*))?$/.exec(line)
   if (parts === null) return []
   const [, name = '', table = '', columns = '', where = 'true'] = parts
   return [{ name, table, columns, where }]
 })
 
-function linesOf(block: string): string[] {
+function splitLines(block: string): string[] {
   return block.trim().split(/\n */)
 }
 
 const TABLE_COLUMNS = new Map(
-  linesOf(COLUMNS).map((line) => {
+  splitLines(COLUMNS).map((line) => {
     const [table = '', columns = ''] = line.split(': ')
     return [table, columns.split(', ')]
   }),
@@ -83,7 +83,7 @@ const EXPECTED: readonly string[] = [
   ...[...TABLE_COLUMNS].flatMap(([table, columns]) =>
     columns.map((column) => `column ${table}.${column}`),
   ),
-  ...linesOf(INDEXES).map((index) => `index ${index}`),
+  ...splitLines(INDEXES).map((index) => `index ${index}`),
 ]
 
 /**

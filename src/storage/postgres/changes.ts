@@ -132,8 +132,8 @@ export class Changes {
       }
     }
     const [found, open] = await Promise.all([
-      this.#rowsOf(queries, SQL.items, [...items.values()], ['database', 'id']),
-      this.#rowsOf(queries, SQL.attachments, [...names.values()], ['database', 'id', 'name']),
+      this.#readRows(queries, SQL.items, [...items.values()], ['database', 'id']),
+      this.#readRows(queries, SQL.attachments, [...names.values()], ['database', 'id', 'name']),
     ])
     for (const { database, id } of items.values()) this.#addStored(database, id, null)
     for (const [db, itemId, created, revision] of found) {
@@ -150,7 +150,7 @@ export class Changes {
     }
   }
 
-  async #rowsOf<Key extends string>(
+  async #readRows<Key extends string>(
     queries: Queries,
     sql: string,
     keys: readonly Readonly<Record<Key, string | number>>[],

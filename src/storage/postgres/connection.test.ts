@@ -3,16 +3,16 @@ import { expect, it, onTestFinished } from 'vitest'
 import { Connection } from './connection.ts'
 
 /** Returns a message of PostgreSQL's protocol: a type, the length, and the body. */
-function messageOf(type: string, ...body: number[]): Buffer {
+function innerMessage(type: string, ...body: number[]): Buffer {
   const length = Buffer.alloc(4)
   length.writeUInt32BE(4 + body.length)
   return Buffer.concat([Buffer.from(type), length, Buffer.from(body)])
 }
 
 it('rejects if the server sends a row that cannot be parsed', async () => {
-  const authenticated = messageOf('R', 0, 0, 0, 0)
-  const ready = messageOf('Z', 0x49)
-  const rowWithNegativeLength = messageOf('D', 0xff, 0xff, 0, 0, 0, 9)
+  const authenticated = innerMessage('R', 0, 0, 0, 0)
+  const ready = innerMessage('Z', 0x49)
+  const rowWithNegativeLength = innerMessage('D', 0xff, 0xff, 0, 0, 0, 9)
   const server = createServer((socket) => {
     socket.on('error', () => {})
     socket.once('data', () => {

@@ -3,7 +3,7 @@ import pg from 'pg'
 import { StoreError } from '../port/errors.ts'
 import type { Value as SqlValue } from '../sql/dialect.ts'
 import type { Row } from '../sql/rows.ts'
-import { ConnectionLost, messageOf, storeErrorOf } from './errors.ts'
+import { ConnectionLost, innerMessage, toStoreError } from './errors.ts'
 import { GUARD_QUERY, guarded, type ServerState } from './guards.ts'
 import { retrying } from './retry.ts'
 
@@ -122,7 +122,7 @@ export class Connection implements Queries {
    */
   static async open(options: ConnectionOptions): Promise<Connection> {
     let failure: unknown = null
-    for (const url of urlsOf(options.url)) {
+    for (const url of splitHosts(options.url)) {
       try {
         return await Connection.#openAt(url, options)
       } catch (error) {
@@ -169,7 +169,7 @@ export class Connection implements Queries {
     } catch (error) {
       void client.end().catch(() => {})
       // Replaces the driver's message, which does not explain the problem.
-      if (messageOf(error).includes('client password must be a string')) throw passwordMissing()
+      if (innerMessage(error).includes('client password must be a string')) throw passwordMissing()
       throw asLost(error)
     }
   }
@@ -214,7 +214,7 @@ export class Connection implements Queries {
   async run({ text, values }: Statement): Promise<{ rows: Row[]; command: string }> {
     this.#pending += 1
     try {
-      const name = this.#nameOf(text)
+      const name = this.#statementName(text)
       return await this.#client.query({ name, text, values: [...values], rowMode: 'array' })
     } catch (error) {
       throw asLost(error)
@@ -262,7 +262,7 @@ export class Connection implements Queries {
     this.#socket.destroy()
   }
 
-  #nameOf(text: string): string {
+  #statementName(text: string): string {
     let name = this.#names.get(text)
     if (name === undefined) {
       if (this.#names.size === PREPARED_MAX) throw new RangeError(`too many statements: ${text}`)
@@ -283,7 +283,7 @@ export async function serverWarning(url: string): Promise<string | null> {
     await connection.close()
     return connection.server.warning
   } catch (error) {
-    throw storeErrorOf(error)
+    throw toStoreError(error)
   }
 }
 
@@ -313,7 +313,7 @@ function passwordMissing(): StoreError {
 }
 
 /** Returns a URL for each host of `url`, because the driver supports only one host. */
-function urlsOf(url: string): string[] {
+function splitHosts(url: string): string[] {
   const parts = /^(postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)([^/?#]*)(.*)$/.exec(url)
   if (parts === null) throw invalidUrl()
   const [, start, hosts = '', rest] = parts
@@ -323,17 +323,17 @@ function urlsOf(url: string): string[] {
 /** Converts each error that the server did not send, and that therefore concerns the connection, to ConnectionLost. */
 function asLost(error: unknown): unknown {
   if (error instanceof pg.DatabaseError || error instanceof StoreError) return error
-  return new ConnectionLost(messageOf(error), { cause: error })
+  return new ConnectionLost(innerMessage(error), { cause: error })
 }
 
 type Parser = (value: string) => unknown
 
 function getTypeParser(oid: number, format?: 'text' | 'binary'): Parser {
-  if (format !== 'binary' && (oid === OID.int8 || oid === OID.int4)) return integerIn
+  if (format !== 'binary' && (oid === OID.int8 || oid === OID.int4)) return parseInteger
   return pg.types.getTypeParser(oid, format)
 }
 
-function integerIn(text: string): number {
+function parseInteger(text: string): number {
   const value = Number(text)
   if (Number.isSafeInteger(value)) return value
   throw new StoreError('STORE_DAMAGED', `the store holds ${text}, which is too large`)

@@ -1,7 +1,7 @@
 import { StoreError } from '../port/errors.ts'
 import { INDEX_PARTS, TABLE_NAMES } from './catalog.ts'
 import type { Queries } from './connection.ts'
-import { storeErrorOf } from './errors.ts'
+import { toStoreError } from './errors.ts'
 
 const SQL = {
   invalid: `SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
@@ -49,7 +49,7 @@ async function isDamaged(
     const [one, ...others] = found.flat().map((row) => row.join(' '))
     return others.length !== 2 || others.some((other) => other !== one)
   } catch (error) {
-    const converted = storeErrorOf(error)
+    const converted = toStoreError(error)
     if (!(converted instanceof StoreError) || converted.code !== 'STORE_DAMAGED') throw converted
     throw new StoreError('STORE_DAMAGED', `index ${name}: ${converted.message}`, { cause: error })
   }

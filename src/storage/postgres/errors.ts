@@ -80,14 +80,15 @@ export function isMissingTable(error: unknown): boolean {
   return hasCode(error, ['42P01'])
 }
 
-export function messageOf(error: unknown): string {
+export function innerMessage(error: unknown): string {
   // Node combines the failures of a host's addresses, and leaves the message empty.
-  if (error instanceof AggregateError && error.errors.length > 0) return messageOf(error.errors[0])
+  if (error instanceof AggregateError && error.errors.length > 0)
+    return innerMessage(error.errors[0])
   return errorMessage(error)
 }
 
 /** Converts an error of the driver or the server; returns all other errors unchanged. */
-export function storeErrorOf(error: unknown): unknown {
+export function toStoreError(error: unknown): unknown {
   if (error instanceof StoreError || !(error instanceof Error)) return error
   if (error instanceof SyntaxError) {
     return new StoreError('STORE_DAMAGED', damageText(error), { cause: error })

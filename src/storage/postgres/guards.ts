@@ -37,10 +37,10 @@ export function guarded(row: Row, durable: boolean): ServerState {
       throw new StoreError('STORE_UNSAFE', message)
     }
   }
-  return { warning: warningOf(Number(standbys), standbyNames, commit) }
+  return { warning: findWarning(Number(standbys), standbyNames, commit) }
 }
 
-function warningOf(standbys: number, names: unknown, commit: unknown): string | null {
+function findWarning(standbys: number, names: unknown, commit: unknown): string | null {
   if (names === '' && standbys > 0) {
     return 'the database has standbys, but synchronous_standby_names is empty: a failover can lose acknowledged writes'
   }

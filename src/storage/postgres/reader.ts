@@ -6,7 +6,7 @@ import { SqlReader } from '../sql/reader.ts'
 import { integerOf } from '../sql/rows.ts'
 import { Connection, type Queries } from './connection.ts'
 import { physicalDamage } from './damage.ts'
-import { storeErrorOf } from './errors.ts'
+import { toStoreError } from './errors.ts'
 import { indexRows } from './indexes.ts'
 import { FrozenQueries, ReadPool, Reads } from './reads.ts'
 import { retrying } from './retry.ts'
@@ -60,7 +60,7 @@ export class PostgresReader extends SqlReader {
     try {
       return await check(this.#queries)
     } catch (error) {
-      throw storeErrorOf(error)
+      throw toStoreError(error)
     }
   }
 
@@ -120,6 +120,6 @@ export async function openPostgresReader(options: PostgresReaderOptions): Promis
     return new PostgresReader(serverId, pool, () => pool.close())
   } catch (error) {
     await connection?.close()
-    throw storeErrorOf(error)
+    throw toStoreError(error)
   }
 }

@@ -2,7 +2,7 @@ import { StoreError } from '../port/errors.ts'
 import type { SqlReads } from '../sql/dialect.ts'
 import type { Row } from '../sql/rows.ts'
 import { Connection, type ConnectionOptions, type Queries, type Value } from './connection.ts'
-import { isAfterFailure, storeErrorOf } from './errors.ts'
+import { isAfterFailure, toStoreError } from './errors.ts'
 import { retrying } from './retry.ts'
 
 /** Maximum connections of one reader. */
@@ -130,7 +130,7 @@ export class Reads implements SqlReads {
       try {
         return (await this.#queries.rows(text, values)).map((row) => convert(row))
       } catch (error) {
-        throw storeErrorOf(error)
+        throw toStoreError(error)
       }
     }
     try {

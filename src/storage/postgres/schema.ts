@@ -2,7 +2,7 @@ import { otherFormat, StoreError } from '../port/errors.ts'
 import { digestIndexes } from '../sql/indexes.ts'
 import { schemaDifference } from './catalog.ts'
 import type { Connection } from './connection.ts'
-import { isDuplicateTable, messageOf } from './errors.ts'
+import { innerMessage, isDuplicateTable } from './errors.ts'
 
 /** Type of ids, names and keys, which sort by their bytes, as in SQLite. */
 const TEXT = 'text COLLATE "C"'
@@ -120,7 +120,7 @@ async function createTables(connection: Connection, serverId: number): Promise<v
     await connection.execute('ROLLBACK').catch(() => {})
     if (!isDuplicateTable(error)) throw error
     if ((await readFormat(connection)) !== null) return
-    const message = `the database contains the tables of another program: ${messageOf(error)}`
+    const message = `the database contains the tables of another program: ${innerMessage(error)}`
     throw new StoreError('STORE_FOREIGN', message)
   }
 }

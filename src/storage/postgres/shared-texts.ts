@@ -3,7 +3,7 @@ import { CodedError } from '../../base/coded-error.ts'
 import { StoreError } from '../port/errors.ts'
 import { type Row, text } from '../sql/rows.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
-import { storeErrorOf } from './errors.ts'
+import { toStoreError } from './errors.ts'
 import { ReadPool } from './reads.ts'
 import { requireStore } from './schema.ts'
 
@@ -43,7 +43,7 @@ export async function openPostgresSharedText(
     shared.poll(schedule)
     return shared
   } catch (error) {
-    throw storeErrorOf(error)
+    throw toStoreError(error)
   }
 }
 
@@ -71,7 +71,7 @@ export async function changePostgresText(
       const message = `the database has lost the newest version of the text ${name}`
       throw new StoreError('STORE_ROLLED_BACK', message)
     }
-    const text = textOf(before)
+    const text = findText(before)
     const changed = change(text)
     if (changed === text) return version
     await connection.rows(SQL.replace, [name, changed])
@@ -82,7 +82,7 @@ export async function changePostgresText(
     return version + 1
   } catch (error) {
     // An error of `change` is not an error of the store.
-    throw error instanceof CodedError ? error : storeErrorOf(error)
+    throw error instanceof CodedError ? error : toStoreError(error)
   } finally {
     // Ends the transaction if it is still open.
     await connection?.close()
@@ -126,7 +126,7 @@ class PostgresSharedText implements SharedText {
   async change(change: (text: string | null) => string): Promise<void> {
     await changePostgresText(this.#options, this.#name, { change, versionMin: this.#version })
     await this.refresh().catch((error: unknown) => {
-      throw storeErrorOf(error)
+      throw toStoreError(error)
     })
   }
 
@@ -142,11 +142,11 @@ class PostgresSharedText implements SharedText {
     // Ignores an answer that arrives after the answer to a later read.
     if (version <= this.#version) return
     this.#version = version
-    this.#text = textOf(row)
+    this.#text = findText(row)
   }
 }
 
-function textOf(row: Row | undefined): string | null {
+function findText(row: Row | undefined): string | null {
   const value = row?.[1] ?? null
   return value === null ? null : text(value, 'text')
 }

@@ -20,7 +20,7 @@ import {
 import { type Appended, blockStatements } from './block-statements.ts'
 import { itemKey, readDatabases } from './changes.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
-import { isConstraint, storeErrorOf } from './errors.ts'
+import { isConstraint, toStoreError } from './errors.ts'
 import { ReadAhead } from './expected-reads.ts'
 import { Maintenance } from './maintenance.ts'
 import { PostgresReader } from './reader.ts'
@@ -166,7 +166,7 @@ class PostgresStore extends PostgresReader implements Store {
     try {
       return await retrying(() => this.#begin(expected))
     } catch (error) {
-      const converted = storeErrorOf(error)
+      const converted = toStoreError(error)
       if (!(converted instanceof StoreError) || converted.code !== 'STORE_DAMAGED') throw error
       // Begins without the expected reads, so that only requests that need the damaged part fail.
       return retrying(() => this.#begin())
@@ -348,7 +348,7 @@ class PostgresStore extends PostgresReader implements Store {
     try {
       return await work()
     } catch (error) {
-      const converted = storeErrorOf(error)
+      const converted = toStoreError(error)
       if (converted instanceof StoreError && converted.code === 'STORE_ROLLED_BACK') {
         this.#failure = converted
       }
@@ -394,6 +394,6 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     return store
   } catch (error) {
     await connection?.close()
-    throw storeErrorOf(error)
+    throw toStoreError(error)
   }
 }

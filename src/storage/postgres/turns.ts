@@ -3,7 +3,7 @@ import type { Schedule } from '../../base/clock.ts'
 import { StoreError } from '../port/errors.ts'
 import type { Turn, Turns } from '../port/store.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
-import { isLockTimeout, storeErrorOf } from './errors.ts'
+import { isLockTimeout, toStoreError } from './errors.ts'
 import { Attempts } from './retry.ts'
 
 /** Maximum wait for a turn. */
@@ -49,7 +49,7 @@ export class PostgresTurns implements Turns {
         const isOver = this.#isClosed || performance.now() - startedMs > WAIT_MS_MAX
         if (isLockTimeout(error) && !isOver) continue
         await attempts.after(error).catch((last: unknown) => {
-          throw storeErrorOf(last)
+          throw toStoreError(last)
         })
       }
     }
@@ -100,7 +100,7 @@ class PostgresTurn implements Turn {
     try {
       await this.#connection.rows(SQL.ping, [])
     } catch (error) {
-      throw storeErrorOf(error)
+      throw toStoreError(error)
     }
   }
 

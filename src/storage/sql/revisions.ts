@@ -1,5 +1,5 @@
 import { type Block, isErased } from '../../chain/index.ts'
-import { type Effect, effectOf } from '../port/effect.ts'
+import { type Effect, toEffect } from '../port/effect.ts'
 import { parseEntry } from '../port/erasure.ts'
 import { StoreError } from '../port/errors.ts'
 import type { StoredRevision } from '../port/store.ts'
@@ -29,7 +29,7 @@ export function effectAt(text: string, position: number): Effect {
   const entry = parseEntry(text)
   if (entry === null)
     throw new StoreError('STORE_DAMAGED', 'a stored block contains text that is not an entry')
-  return effectOf(entry, position)
+  return toEffect(entry, position)
 }
 
 /** Returns the error for a position in the history of item `id` at which the chain has no revision of this item. */

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { AttachmentEffect } from '../port/effect.ts'
-import { queriesOf } from './statements.ts'
+import { toQueries } from './statements.ts'
 
 const SQL = {
   item: 'SELECT 1 FROM items WHERE db = ? AND id = ?',
@@ -14,7 +14,7 @@ export class AttachmentRows {
   readonly #sql
 
   constructor(connection: DatabaseSync) {
-    this.#sql = queriesOf(connection, SQL)
+    this.#sql = toQueries(connection, SQL)
   }
 
   /** Applies `effect` to the database created at `database`; returns false if it does not apply. */

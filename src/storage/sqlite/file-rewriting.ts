@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { isDiskFull } from '../../base/errors.ts'
 import { integerOf } from '../sql/rows.ts'
-import { queriesOf } from './statements.ts'
+import { toQueries } from './statements.ts'
 import { requireRewriteSpace } from './wal.ts'
 
 const SQL = {
@@ -21,7 +21,7 @@ export class FileRewriting {
 
   constructor(database: DatabaseSync) {
     this.#database = database
-    this.#sql = queriesOf(database, SQL)
+    this.#sql = toQueries(database, SQL)
     this.#isDue = this.#sql.uncompacted.get() !== undefined
   }
 

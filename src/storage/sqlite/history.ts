@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { LIMIT, queriesOf } from './statements.ts'
+import { LIMIT, toQueries } from './statements.ts'
 
 const SQL = {
   addCurrent: `INSERT INTO superseded (db, id, position)
@@ -14,7 +14,7 @@ export class HistoryRows {
   readonly #sql
 
   constructor(database: DatabaseSync) {
-    this.#sql = queriesOf(database, SQL)
+    this.#sql = toQueries(database, SQL)
   }
 
   /** Adds the current revision of an item before it is replaced. Call in the transaction of the block. */

@@ -6,7 +6,7 @@ import {
   type NewIdempotencyRecord,
 } from '../port/store.ts'
 import { integerOf } from '../sql/rows.ts'
-import { queriesOf } from './statements.ts'
+import { toQueries } from './statements.ts'
 
 const PURGE_ROWS = 500
 
@@ -28,7 +28,7 @@ export class IdempotencyRows {
   #oldestMs: number | null
 
   constructor(database: DatabaseSync) {
-    this.#sql = queriesOf(database, SQL)
+    this.#sql = toQueries(database, SQL)
     this.#oldestMs = this.#readOldest()
   }
 

@@ -15,7 +15,7 @@ import {
   workOnIndexes,
 } from '../sql/indexes.ts'
 import { SharedStatements } from './reads.ts'
-import { queriesOf } from './statements.ts'
+import { toQueries } from './statements.ts'
 
 const SQL = {
   indexes: DECLARATIONS,
@@ -31,7 +31,7 @@ export class SqliteIndexRows extends SharedStatements implements IndexRows {
 
   constructor(connection: DatabaseSync) {
     super(connection)
-    this.sql = queriesOf(connection, SQL)
+    this.sql = toQueries(connection, SQL)
   }
 
   async addEntries(entries: readonly IndexEntry[]): Promise<void> {

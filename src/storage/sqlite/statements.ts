@@ -52,7 +52,7 @@ export class Query {
 }
 
 /** Returns a query for each SQL text, under the same name. */
-export function queriesOf<Name extends string>(
+export function toQueries<Name extends string>(
   database: DatabaseSync,
   sql: Readonly<Record<Name, string>>,
 ): Readonly<Record<Name, Query>> {

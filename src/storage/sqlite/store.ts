@@ -26,10 +26,10 @@ import { Indexes } from './indexes.ts'
 import { connectReadOnly, SqliteReader } from './reader.ts'
 import { NO_VIEW, SharedStatements } from './reads.ts'
 import { prepareSchema } from './schema.ts'
-import { LIMIT, queriesOf } from './statements.ts'
+import { LIMIT, toQueries } from './statements.ts'
 import { TreeRows } from './tree-rows.ts'
 import {
-  framesMaxOf,
+  estimateFrames,
   MAINTENANCE_FRAMES_MAX,
   requireWalIndexSpace,
   rewriteWal,
@@ -96,7 +96,7 @@ class SqliteStore extends SqliteReader implements Store {
   constructor(database: DatabaseSync, path: string) {
     super(database, NO_VIEW)
     this.#path = path
-    this.#sql = queriesOf(database, SQL)
+    this.#sql = toQueries(database, SQL)
     this.#checkpointer = new WalCheckpointer(path)
     this.#tree = new TreeRows(database)
     this.#rewriting = new FileRewriting(database)
@@ -115,7 +115,7 @@ class SqliteStore extends SqliteReader implements Store {
     records: readonly NewIdempotencyRecord[] = [],
   ): Promise<void> {
     this.#requireNext(block)
-    this.#begin(framesMaxOf(block))
+    this.#begin(estimateFrames(block))
     let isCommitting = false
     try {
       this.#insertBlock(block)

@@ -10,7 +10,7 @@ import {
 } from '../../chain/index.ts'
 import { StoreError } from '../port/errors.ts'
 import { bytesOf } from '../sql/rows.ts'
-import { queriesOf } from './statements.ts'
+import { toQueries } from './statements.ts'
 
 const SQL = {
   insert: 'INSERT INTO tree (height, hashes) VALUES (?, ?)',
@@ -24,7 +24,7 @@ export class TreeRows {
   #frontier: Frontier | null = null
 
   constructor(database: DatabaseSync) {
-    this.#sql = queriesOf(database, SQL)
+    this.#sql = toQueries(database, SQL)
   }
 
   /** Adds the leaf of `block`, inside its transaction. Errors: STORE_DAMAGED if earlier rows are missing. */

@@ -60,7 +60,7 @@ const ENTRY_FRAMES_MAX = 24
  * Returns an upper bound of the frames that a block writes; its content is stored up to three times, with up to three
  * bytes per character.
  */
-export function framesMaxOf({ entries }: Block): number {
+export function estimateFrames({ entries }: Block): number {
   let characters = 0
   for (const entry of entries) characters += entry.length
   const textFrames = Math.ceil((9 * characters) / PAGE_BYTES)

@@ -116,7 +116,7 @@ export async function plainBlock(block: Block, store: StoreReader): Promise<Plai
   if (findErased(block).size > 0) return null
   const ids: string[] = []
   for (const entry of entries) {
-    const itemId = itemIdIn(entry, block.serverId)
+    const itemId = parseItemId(entry, block.serverId)
     // `plainCreations` compares ids as lines, so a block with a line feed in an id is not plain.
     if (itemId === null || itemId.includes('\n')) return null
     ids.push(itemId)
@@ -126,7 +126,7 @@ export async function plainBlock(block: Block, store: StoreReader): Promise<Plai
 }
 
 /** Returns the id of the item in a canonical entry, or null. */
-function itemIdIn(entry: string, serverId: number): string | null {
+function parseItemId(entry: string, serverId: number): string | null {
   const raw = rawEntry(entry, serverId)
   if (raw !== null) return raw.id
   try {
@@ -170,7 +170,7 @@ export async function damageAsFinding<Result extends object>(
 }
 
 /** Runs the engine's check of its tables and indexes. If damage prevents the check, returns a finding at `height`. */
-export async function damageOf(
+export async function findDamage(
   store: StoreReader,
   height: number,
 ): Promise<{ readonly finding: Finding | null }> {

@@ -1,5 +1,5 @@
 import { type Block, type Entry, isErased, packPosition, positionText } from '../../chain/index.ts'
-import { type AttachmentEffect, type Effect, effectOf, entryTextOf } from '../port/effect.ts'
+import { type AttachmentEffect, type Effect, toEffect, toEntryText } from '../port/effect.ts'
 import { parseEntry } from '../port/erasure.ts'
 import { StoreError } from '../port/errors.ts'
 import type { ItemRow, StoredItem, StoreReader } from '../port/store.ts'
@@ -291,8 +291,8 @@ function contradiction(
 /** Returns the effect of an entry, or null if `text` is not its canonical form. */
 function canonicalEffect(entry: Entry, position: number, text: string): Effect | null {
   try {
-    const effect = effectOf(entry, position)
-    return entryTextOf(effect, entry.serverid) === text ? effect : null
+    const effect = toEffect(entry, position)
+    return toEntryText(effect, entry.serverid) === text ? effect : null
   } catch (error) {
     // A lone surrogate or an out-of-range number has no canonical form.
     if (error instanceof RangeError) return null

@@ -7,7 +7,7 @@ import { packPosition } from '../../chain/index.ts'
 import { attachmentEraser } from '../contract/test-blobs.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { openStore, openStoreReader } from '../open.ts'
-import { effectOf } from '../port/effect.ts'
+import { toEffect } from '../port/effect.ts'
 import { AttachmentComparison } from './record-comparisons.ts'
 
 const ENTRIES = [
@@ -34,7 +34,7 @@ it('requires that an attachment is erased together with its deletion, and after 
     const comparison = new AttachmentComparison(reader.attachments)
     const found: string[] = []
     for (const [index, one] of ENTRIES.entries()) {
-      const effect = effectOf(one, packPosition(0, index))
+      const effect = toEffect(one, packPosition(0, index))
       if (!('attachment' in effect)) continue
       if (erased.includes(index)) continue
       found.push((await comparison.entry(effect, packPosition(0, 0))) ?? '')

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import type { BlobInventory } from '../blobs/blob-store.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { openStore } from '../open.ts'
-import { verifyBlobsIn } from './verify-blobs.ts'
+import { verifyBlobFiles } from './verify-blobs.ts'
 
 const CONTENT = Buffer.from('ripe')
 
@@ -35,7 +35,7 @@ async function findingIf(missing: number): Promise<string | undefined> {
     mayBeUnnamed: async () => false,
     close: async () => {},
   }
-  const { finding } = await verifyBlobsIn(inventory, store, location, {})
+  const { finding } = await verifyBlobFiles(inventory, store, location, {})
   return finding?.what
 }
 

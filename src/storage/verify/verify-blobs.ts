@@ -1,5 +1,5 @@
 import { unpackPosition } from '../../chain/index.ts'
-import { sha256Of } from '../blobs/blob-files.ts'
+import { hashBlob } from '../blobs/blob-files.ts'
 import type { BlobInventory } from '../blobs/blob-store.ts'
 import type { StoreLocation } from '../location/location.ts'
 import { openBlobInventory, openStoreReader } from '../open.ts'
@@ -40,14 +40,14 @@ export async function verifyBlobs(
 ): Promise<BlobVerification> {
   const inventory = await openBlobInventory(location)
   try {
-    return await verifyBlobsIn(inventory, store, location, options)
+    return await verifyBlobFiles(inventory, store, location, options)
   } finally {
     await inventory.close()
   }
 }
 
 /** Like `verifyBlobs`, with the blobs of `inventory`. */
-export async function verifyBlobsIn(
+export async function verifyBlobFiles(
   inventory: BlobInventory,
   store: StoreReader,
   location: StoreLocation,
@@ -60,10 +60,10 @@ export async function verifyBlobsIn(
     const page = await store.attachments.blobs(after, BLOBS_PER_PAGE)
     for (const blob of page) {
       const { sha256, length } = blob
-      let fault = await faultOf(inventory, blob)
+      let fault = await findFault(inventory, blob)
       const namedAt = fault === null ? null : await namedNow(location, sha256)
       // Checks the blob again, because it may have been erased and uploaded again in the meantime.
-      if (namedAt !== null) fault = await faultOf(inventory, blob)
+      if (namedAt !== null) fault = await findFault(inventory, blob)
       if (fault === MISSING && namedAt !== null && isMirror) done.absent += 1
       else if (fault !== null && namedAt !== null) {
         const message = `blob ${sha256} ${fault}`
@@ -85,7 +85,7 @@ export async function verifyBlobsIn(
 const MISSING = 'is missing'
 
 /** Returns a description of the defect of a stored blob, or null. */
-async function faultOf(
+async function findFault(
   inventory: BlobInventory,
   { sha256, length }: StoredBlob,
 ): Promise<string | null> {
@@ -93,7 +93,7 @@ async function faultOf(
   if (blob === null) return MISSING
   try {
     if (blob.length !== length) return `has ${blob.length} bytes, not ${length}`
-    return (await sha256Of(blob, length)) === sha256 ? null : 'does not match its SHA-256'
+    return (await hashBlob(blob, length)) === sha256 ? null : 'does not match its SHA-256'
   } finally {
     await blob.close()
   }

@@ -4,8 +4,8 @@ import type { StoreReader } from '../port/store.ts'
 import {
   ChainWalk,
   damageAsFinding,
-  damageOf,
   type Finding,
+  findDamage,
   type PlainBlock,
   undamagedPlainBlock,
 } from './chain-walk.ts'
@@ -125,7 +125,7 @@ class SingleWalk {
   }
 
   damage(): Promise<{ readonly finding: Finding | null }> {
-    return damageOf(this.#store, this.#size)
+    return findDamage(this.#store, this.#size)
   }
 
   async close(): Promise<void> {}

@@ -5,7 +5,7 @@ import type { StoreReader } from '../port/store.ts'
 import {
   ChainWalk,
   damageAsFinding,
-  damageOf,
+  findDamage,
   type PlainBlock,
   undamagedPlainBlock,
 } from './chain-walk.ts'
@@ -38,7 +38,7 @@ async function serve(
 ): Promise<void> {
   const store = await openStoreReader(location, { frozen: true })
   port.on('message', (task) => {
-    const result = 'ofBlocks' in task ? damageOf(store, task.ofBlocks) : walkRange(store, task)
+    const result = 'ofBlocks' in task ? findDamage(store, task.ofBlocks) : walkRange(store, task)
     void result.then((message) => port.postMessage(message))
   })
 }

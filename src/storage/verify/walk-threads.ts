@@ -100,7 +100,7 @@ export class WalkThreads {
     return { blocks, finding: blocks.length === 0 ? await this.#end() : null }
   }
 
-  /** Like `damageOf`, but a worker thread runs the check from the start. */
+  /** Like `findDamage`, but a worker thread runs the check from the start. */
   async damage(): Promise<FileResult> {
     await this.#until(() => this.#fileResult !== null)
     return this.#fileResult ?? { finding: null }
