@@ -23,8 +23,9 @@ export function matches(where: Where, resource: JsonObject): boolean {
 }
 
 /** Returns the maximum number of matching steps per character of a text, summed over all patterns in `where`. */
-export function pathSteps(where: Where): number {
-  if (where.kind !== 'condition') return where.of.reduce((sum, each) => sum + pathSteps(each), 0)
+export function countPatternSteps(where: Where): number {
+  if (where.kind !== 'condition')
+    return where.of.reduce((sum, each) => sum + countPatternSteps(each), 0)
   return where.test.kind === 'pattern' ? where.test.pattern.steps : 0
 }
 

@@ -88,7 +88,7 @@ export interface OpenLedger {
 export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger> {
   const folder = lockFolder(options.folder)
   try {
-    return await openIn(folder, options)
+    return await openInFolder(folder, options)
   } catch (error) {
     folder.release()
     throw error
@@ -117,7 +117,7 @@ async function openNodeStore(
   return { location, key, writer, reader: await openStoreReader(location, { frozen: false }) }
 }
 
-async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
+async function openInFolder(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
   const { clock, platform = systemPlatform, schedule = platform.schedule } = options
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX, peers = {} } = options
   const { path, durable } = folder

@@ -22,7 +22,7 @@ const SKEW_S = 30
 const NONCES_MAX = 100_000
 
 /** The components of a request that are signed besides its body. */
-export interface Request {
+export interface SignedParts {
   readonly method: string
   /** Host and port in lower case, without the default port of the scheme. */
   readonly authority: string
@@ -41,7 +41,7 @@ export interface Signer {
 
 /** Returns the headers that sign a request with `body`. */
 export function signatureHeaders(
-  request: Request,
+  request: SignedParts,
   body: Uint8Array,
   { keyId, privateKey, nowMs, nonce }: Signer,
 ): Record<string, string> {
@@ -180,7 +180,7 @@ function contentDigest(body: Uint8Array): string {
   return `sha-256=:${hash('sha256', body, 'base64')}:`
 }
 
-function signatureBase(request: Request, digest: string, params: string): string {
+function signatureBase(request: SignedParts, digest: string, params: string): string {
   return [
     `"@method": ${request.method}`,
     `"@authority": ${request.authority}`,
@@ -191,7 +191,7 @@ function signatureBase(request: Request, digest: string, params: string): string
   ].join('\n')
 }
 
-function toComponents({ method = '', url = '', headers }: ReceivedRequest): Request {
+function toComponents({ method = '', url = '', headers }: ReceivedRequest): SignedParts {
   // The query begins at the first question mark, and can contain further question marks.
   const [path = '', ...query] = url.split('?')
   const authority = singleHeader(headers.host).toLowerCase()

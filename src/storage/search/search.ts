@@ -1,9 +1,9 @@
 import { parseJson } from '../../base/json.ts'
 import {
   compareByOrder,
+  countPatternSteps,
   matches,
   type OrderTerm,
-  pathSteps,
   type SortValue,
   toSortValues,
   type Where,
@@ -103,7 +103,8 @@ class Search {
     this.#scan = scan
     this.#query = query
     this.#isOrdered = isOrdered
-    const steps = query.where === null || scan.isExact ? 0 : PARSE_STEPS + pathSteps(query.where)
+    const steps =
+      query.where === null || scan.isExact ? 0 : PARSE_STEPS + countPatternSteps(query.where)
     this.#charactersMax = PAGE_CHARACTERS / Math.max(1, steps)
   }
 
