@@ -4,7 +4,7 @@ import { BlobTasks } from '../blobs/blob-tasks.ts'
 import { StoreError } from '../port/errors.ts'
 import type { StoredBlob } from '../port/store.ts'
 import { bytesOf, integer, integerOf, type Row, text } from '../sql/rows.ts'
-import { Connection, type Queries, type Value } from './connection.ts'
+import { Connection, type Parameter, type Queries } from './connection.ts'
 import { ConnectionLost, toStoreError } from './errors.ts'
 import { ReadPool } from './reads.ts'
 import { retrying } from './retry.ts'
@@ -365,7 +365,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     await this.recover()
   }
 
-  async #rows(statement: string, values: readonly Value[]): Promise<Row[]> {
+  async #rows(statement: string, values: readonly Parameter[]): Promise<Row[]> {
     try {
       return await this.#pool.rows(statement, values)
     } catch (error) {
@@ -383,7 +383,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   }
 
   /** Runs a transaction of statements that are sent together. */
-  #statements(statements: readonly (readonly [string, readonly Value[]])[]): Promise<Row[][]> {
+  #statements(statements: readonly (readonly [string, readonly Parameter[]])[]): Promise<Row[][]> {
     return this.#transaction(async (queries) => {
       const sent = statements.map(([statement, values]) => queries.rows(statement, values))
       const settled = await Promise.allSettled(sent)
@@ -412,7 +412,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   }
 }
 
-type Run = (statement: string, values: readonly Value[]) => Promise<unknown>
+type Run = (statement: string, values: readonly Parameter[]) => Promise<unknown>
 
 /** Stores bytes as rows of CHUNK_BYTES: one row is sent while the next is filled. */
 class ChunkWriter {

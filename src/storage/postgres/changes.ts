@@ -3,7 +3,7 @@ import { inapplicable } from '../port/errors.ts'
 import type { StoredDatabase } from '../port/store.ts'
 import { type Index, type IndexEntry, indexEntries } from '../sql/indexes.ts'
 import { integer, type Row, text } from '../sql/rows.ts'
-import type { Queries, Statement, Value } from './connection.ts'
+import type { Parameter, Queries, Statement } from './connection.ts'
 import { addEntries, removeEntries } from './indexes.ts'
 
 // A block's effects become a few statements. `Changes` applies the effects to the rows in memory, and then writes the
@@ -234,7 +234,7 @@ export class Changes {
   /** Returns the statements that write the changes, in the order in which they must run. */
   statements(): Statement[] {
     const statements: Statement[] = []
-    const write = (sql: string, count: number, ...columns: Value[]) => {
+    const write = (sql: string, count: number, ...columns: Parameter[]) => {
       if (count > 0) statements.push({ text: sql, values: [...columns] })
     }
     const created = [...this.databases].flatMap(([name, position]) =>
@@ -350,13 +350,13 @@ export class Changes {
   }
 }
 
-type Write = (sql: string, count: number, ...columns: Value[]) => void
+type Write = (sql: string, count: number, ...columns: Parameter[]) => void
 
 /** Returns the values of one column as the value of an array parameter. */
 function column<Entry>(
   entries: readonly Entry[],
   convert: (entry: Entry) => string | number | null,
-): Value {
+): Parameter {
   const values = entries.map(convert)
   // Only a list of texts is left to the driver, which quotes and escapes them; numbers need neither.
   if (values.some((value) => typeof value === 'string')) return values.map(String)

@@ -1,24 +1,24 @@
 import { Socket } from 'node:net'
 import pg from 'pg'
 import { StoreError } from '../port/errors.ts'
-import type { Value as SqlValue } from '../sql/dialect.ts'
+import type { Value } from '../sql/dialect.ts'
 import type { Row } from '../sql/rows.ts'
 import { ConnectionLost, innerMessage, toStoreError } from './errors.ts'
 import { GUARD_QUERY, guarded, type ServerState } from './guards.ts'
 import { retrying } from './retry.ts'
 
 /** A value of a parameter `$n`. */
-export type Value = SqlValue | boolean | readonly string[]
+export type Parameter = Value | boolean | readonly string[]
 
 export interface Statement {
   readonly text: string
-  readonly values: readonly Value[]
+  readonly values: readonly Parameter[]
 }
 
 /** Runs statements on one connection, or on any connection of a pool. */
 export interface Queries {
   /** Returns the rows of a statement. `text` must be constant, because each text is prepared once per connection. */
-  rows(text: string, values: readonly Value[]): Promise<Row[]>
+  rows(text: string, values: readonly Parameter[]): Promise<Row[]>
   /** Runs statements without values, separated by semicolons, in one transaction; returns the rows of each. */
   script(text: string): Promise<Row[][]>
 }
@@ -206,7 +206,7 @@ export class Connection implements Queries {
     }
   }
 
-  async rows(text: string, values: readonly Value[]): Promise<Row[]> {
+  async rows(text: string, values: readonly Parameter[]): Promise<Row[]> {
     return (await this.run({ text, values })).rows
   }
 

@@ -1,7 +1,7 @@
 import { StoreError } from '../port/errors.ts'
 import type { SqlReads } from '../sql/dialect.ts'
 import type { Row } from '../sql/rows.ts'
-import { Connection, type ConnectionOptions, type Queries, type Value } from './connection.ts'
+import { Connection, type ConnectionOptions, type Parameter, type Queries } from './connection.ts'
 import { isAfterFailure, toStoreError } from './errors.ts'
 import { retrying } from './retry.ts'
 
@@ -24,7 +24,7 @@ export class ReadPool implements Queries {
     this.#timeline = first.timeline
   }
 
-  rows(text: string, values: readonly Value[]): Promise<Row[]> {
+  rows(text: string, values: readonly Parameter[]): Promise<Row[]> {
     return retrying(async () => (await this.#connection()).rows(text, values))
   }
 
@@ -93,7 +93,7 @@ export class FrozenQueries implements Queries {
     this.#connection = connection
   }
 
-  rows(text: string, values: readonly Value[]): Promise<Row[]> {
+  rows(text: string, values: readonly Parameter[]): Promise<Row[]> {
     return this.#noting(this.#connection.rows(text, values))
   }
 
@@ -123,7 +123,7 @@ export class Reads implements SqlReads {
 
   async all<Result>(
     text: string,
-    values: readonly Value[],
+    values: readonly Parameter[],
     convert: (row: Row) => Result,
   ): Promise<Result[]> {
     const read = async () => {
@@ -143,7 +143,7 @@ export class Reads implements SqlReads {
 
   async first<Result>(
     text: string,
-    values: readonly Value[],
+    values: readonly Parameter[],
     convert: (row: Row) => Result,
   ): Promise<Result | null> {
     const [result] = await this.all(text, values, convert)
@@ -153,7 +153,7 @@ export class Reads implements SqlReads {
   /** The statement itself ends the page. */
   page<Result>(
     text: string,
-    values: readonly Value[],
+    values: readonly Parameter[],
     convert: (row: Row) => Result,
   ): Promise<Result[]> {
     return this.all(text, values, convert)

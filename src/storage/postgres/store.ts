@@ -17,6 +17,7 @@ import {
   readIndexes,
   withoutDatabases,
 } from '../sql/indexes.ts'
+import { requireNext } from '../sql/next-block.ts'
 import { type Appended, blockStatements } from './block-statements.ts'
 import { itemKey, readDatabases } from './changes.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
@@ -220,7 +221,7 @@ class PostgresStore extends PostgresReader implements Store {
         }
         // This transaction has the lock, so the last commit has ended, and has not stored the block.
         isUnknown = false
-        this.#requireNext(block)
+        requireNext(block, this.serverId, this.#cached?.head ?? null)
         const { statements, frontier } = await this.#statements(appended, isCareful)
         await this.#session.commit(statements)
         this.#session.pin(block)
@@ -238,7 +239,7 @@ class PostgresStore extends PostgresReader implements Store {
   }
 
   async #appendShared(appended: Appended): Promise<void> {
-    this.#requireNext(appended.block)
+    requireNext(appended.block, this.serverId, this.#cached?.head ?? null)
     const { statements, frontier } = await this.#statements(appended, true)
     await this.#session.run(statements)
     this.#advance(appended, frontier)
@@ -307,14 +308,6 @@ class PostgresStore extends PostgresReader implements Store {
       for (const [name, created] of found) this.#databases.set(name, created)
     }
     return this.#databases
-  }
-
-  #requireNext(block: Block): void {
-    const head = this.#cached?.head ?? null
-    const height = head === null ? 0 : head.height + 1
-    const follows = block.height === height && block.prevId === (head?.id ?? null)
-    if (block.serverId === this.serverId && follows) return
-    throw new StoreError('HEAD_MOVED', `block ${block.height} does not follow the head`)
   }
 
   /** Runs `work` in a transaction that has locked the store. */

@@ -4,9 +4,9 @@ import { headOfRow, type Row, text } from '../sql/rows.ts'
 import {
   Connection,
   type ConnectionOptions,
+  type Parameter,
   type Queries,
   type Statement,
-  type Value,
 } from './connection.ts'
 import { ConnectionLost, isMissingTable, isRefusal } from './errors.ts'
 import { retrying } from './retry.ts'
@@ -67,7 +67,7 @@ export class WriteSession implements Queries {
     this.#hasSeen = false
   }
 
-  async rows(text: string, values: readonly Value[]): Promise<Row[]> {
+  async rows(text: string, values: readonly Parameter[]): Promise<Row[]> {
     if (!this.#isInTransaction) {
       return retrying(async () => (await this.#connected()).rows(text, values))
     }

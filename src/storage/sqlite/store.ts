@@ -17,6 +17,7 @@ import {
 } from '../port/errors.ts'
 import type { IndexOutcome, NewIdempotencyRecord, Store } from '../port/store.ts'
 import { eraseEntries } from '../sql/erasure.ts'
+import { requireNext } from '../sql/next-block.ts'
 import { headOfRow, integerOf } from '../sql/rows.ts'
 import { AttachmentRows } from './attachments.ts'
 import { FileRewriting } from './file-rewriting.ts'
@@ -114,7 +115,7 @@ class SqliteStore extends SqliteReader implements Store {
     effects: readonly Effect[],
     records: readonly NewIdempotencyRecord[] = [],
   ): Promise<void> {
-    this.#requireNext(block)
+    requireNext(block, this.serverId, this.#head)
     this.#begin(estimateFrames(block))
     let isCommitting = false
     try {
@@ -234,17 +235,6 @@ class SqliteStore extends SqliteReader implements Store {
   #walFrames(): number {
     const row = this.#sql.walState.get()
     return row === undefined ? 0 : integerOf(row.slice(1), 'log')
-  }
-
-  #requireNext(block: Block): void {
-    const height = this.#head === null ? 0 : this.#head.height + 1
-    if (
-      block.serverId !== this.serverId ||
-      block.height !== height ||
-      block.prevId !== (this.#head?.id ?? null)
-    ) {
-      throw new StoreError('HEAD_MOVED', `block ${block.height} does not follow the head`)
-    }
   }
 
   #begin(frames: number): void {
