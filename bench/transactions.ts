@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { defaultNetwork, definitionOf } from '../src/network/index.ts'
+import { defaultNetwork, requireDefinition } from '../src/network/index.ts'
 import { compiledEngine } from '../src/network/runtime/engine.ts'
 import { Guest } from '../src/network/runtime/guest.ts'
 import { GuestClock } from '../src/network/runtime/guest-clock.ts'
@@ -119,7 +119,7 @@ async function abuse(): Promise<void> {
     const about = JSON.stringify({ name: 'abused', version: '1.0.0' })
     const texts = { 'package.json': about, 'models/m.cto': MODEL, 'lib/run.js': SCRIPT }
     const entries = Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)] as const)
-    const { archive } = definitionOf({ packed: null, files: new Map(entries) })
+    const { archive } = requireDefinition({ packed: null, files: new Map(entries) })
     const headers = { 'content-type': 'application/octet-stream' }
     const body = new Uint8Array(archive)
     await fetch(`${gateway.url}/networks`, { method: 'POST', headers, body })

@@ -1,10 +1,15 @@
 import type { Clock } from '../base/clock.ts'
 import { acceptStrictJson, type HttpComponent } from '../http/index.ts'
 import type { Networks } from '../network/index.ts'
-import { ALARMS, errorReply, RETRIED, statusOf } from './api/errors.ts'
+import { ALARMS, errorReply, gatewayStatuses, RETRIED } from './api/errors.ts'
 import { EventSockets, type EventSocketsDeps } from './api/event-sockets.ts'
 import { acceptUrlEncodedForms } from './api/forms.ts'
-import { type Access, deploymentRoutes, explorerRoutes, networkRoutes } from './api/routes.ts'
+import {
+  deploymentRoutes,
+  explorerRoutes,
+  type GatewayAccess,
+  networkRoutes,
+} from './api/routes.ts'
 import { GatewayService, type NamespaceStyle } from './service.ts'
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024
@@ -17,7 +22,7 @@ export interface GatewayComponentDeps extends Pick<EventSocketsDeps, 'everyHalfM
   readonly networks: Networks
   /** Name of the network at `/api`; null selects the first network. */
   readonly defaultNetwork: string | null
-  readonly access: Access
+  readonly access: GatewayAccess
   /** How the explorer displays the names of types. */
   readonly namespaces: NamespaceStyle
   readonly serverId: number
@@ -44,7 +49,7 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
       socketsMax: SOCKETS_MAX,
     },
     sameOriginOnly: true,
-    statusOf,
+    statusOf: gatewayStatuses,
     alarms: ALARMS,
     retried: RETRIED,
     refusalReply: errorReply,

@@ -1,11 +1,11 @@
 import {
   type BusinessNetwork,
-  definitionIn,
   type FieldDefault,
   type Model,
   NetworkError,
   type NetworkSummary,
   type Networks,
+  readDefinition,
   SYSTEM_NAMESPACE,
   type TypeDeclaration,
 } from '../network/index.ts'
@@ -51,7 +51,7 @@ export class GatewayService {
     if (selected === undefined)
       throw new NetworkError('NETWORK_NOT_FOUND', 'no network is deployed')
     const network = this.#networks.require(selected)
-    return { network, aliases: this.#aliasesOf(network) }
+    return { network, aliases: this.#cachedAliases(network) }
   }
 
   list(): NetworkSummary[] {
@@ -60,7 +60,7 @@ export class GatewayService {
 
   /** Deploys the network in a `.bna`. */
   async deploy(archive: Buffer): Promise<NetworkSummary> {
-    const network = await this.#networks.deploy(definitionIn(archive))
+    const network = await this.#networks.deploy(readDefinition(archive))
     return this.#summary(network.definition.name)
   }
 
@@ -70,7 +70,7 @@ export class GatewayService {
     archive: Buffer,
     defaults: readonly FieldDefault[],
   ): Promise<NetworkSummary> {
-    const next = definitionIn(archive)
+    const next = readDefinition(archive)
     if (next.name !== name) {
       throw new NetworkError(
         'NETWORK_NOT_FOUND',
@@ -97,7 +97,7 @@ export class GatewayService {
     return found
   }
 
-  #aliasesOf({ definition }: BusinessNetwork): Aliases {
+  #cachedAliases({ definition }: BusinessNetwork): Aliases {
     const known = this.#aliases.get(definition)
     if (known !== undefined) return known
     const made = new Aliases(definition.model)
@@ -129,7 +129,7 @@ export class Aliases {
     // Names of types take precedence over plurals.
     const names = new Set(this.#types.keys())
     for (const type of types) {
-      const plural = pluralOf(type.name)
+      const plural = formatPlural(type.name)
       if (!names.has(plural)) this.#add(plural, type)
     }
     for (const name of this.#ambiguous) this.#types.delete(name)
@@ -153,7 +153,7 @@ export class Aliases {
 }
 
 /** Returns the plural in lower case: `commodities` for `Commodity`. */
-function pluralOf(name: string): string {
+function formatPlural(name: string): string {
   const lower = name.toLowerCase()
   if (/[^aeiou]y$/.test(lower)) return `${lower.slice(0, -1)}ies`
   return /(?:s|x|z|ch|sh)$/.test(lower) ? `${lower}es` : `${lower}s`

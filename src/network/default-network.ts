@@ -1,4 +1,4 @@
-import { definitionOf, type NetworkDefinition } from './definition/definition.ts'
+import { type NetworkDefinition, requireDefinition } from './definition/definition.ts'
 
 const MODEL = `/**
  * A market where traders own commodities and trade them.
@@ -77,7 +77,7 @@ const PACKAGE = {
 
 /** Returns the network that a node serves if none is configured. Source: specification, “N: business network”. */
 export function defaultNetwork(): NetworkDefinition {
-  return definitionOf({
+  return requireDefinition({
     packed: null,
     files: new Map([
       ['lib/trade.js', Buffer.from(SCRIPT)],

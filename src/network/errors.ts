@@ -1,5 +1,5 @@
 import { CodedError } from '../base/coded-error.ts'
-import type { Finding } from './language/source.ts'
+import type { SourceFinding } from './language/source.ts'
 import type { Problem } from './model/validation.ts'
 
 /** Error codes of networks. */
@@ -32,7 +32,7 @@ export type NetworkErrorCode =
 
 export interface NetworkErrorDetails {
   readonly problems?: readonly Problem[]
-  readonly findings?: readonly Finding[]
+  readonly findings?: readonly SourceFinding[]
   readonly cause?: unknown
 }
 
@@ -41,7 +41,7 @@ export class NetworkError extends CodedError<NetworkErrorCode> {
   /** Problems of a request or of stored resources. */
   readonly problems: readonly Problem[]
   /** Findings in a network's files. */
-  readonly findings: readonly Finding[]
+  readonly findings: readonly SourceFinding[]
 
   constructor(code: NetworkErrorCode, message: string, details: NetworkErrorDetails = {}) {
     super(code, message, details.cause === undefined ? {} : { cause: details.cause })

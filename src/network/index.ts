@@ -2,9 +2,9 @@ export { parsePosition, positionText } from '../ledger/core.ts'
 export { defaultNetwork } from './default-network.ts'
 export {
   checkNetwork,
-  definitionIn,
-  definitionOf,
   type NetworkDefinition,
+  readDefinition,
+  requireDefinition,
 } from './definition/definition.ts'
 export { readNetwork, writeArchive } from './definition/files.ts'
 export type { BusinessNetwork, Made } from './deployment/business-network.ts'
@@ -18,7 +18,7 @@ export {
 } from './deployment/networks.ts'
 export { type FieldDefault, parseFieldDefault } from './deployment/upgrade.ts'
 export { NetworkError, type NetworkErrorCode } from './errors.ts'
-export { type Finding, findingText } from './language/source.ts'
+export { findingText, type SourceFinding } from './language/source.ts'
 export { isA, type Model, type Property, type TypeDeclaration } from './model/model.ts'
 export { SYSTEM_NAMESPACE, systemType } from './model/system.ts'
 export { type Problem, pointer } from './model/validation.ts'
@@ -26,9 +26,9 @@ export { parameterTypeText } from './queries/predicate.ts'
 export type { Listing } from './resources/listing.ts'
 export { ADMIN, type Caller } from './resources/transaction.ts'
 export type {
-  ChangeRequest,
   ExpectedRevisions,
   IdentityRequest,
+  NetworkChange,
   NetworkVerification,
 } from './transactions/messages.ts'
 export { type Returned, returnedBy } from './transactions/results.ts'

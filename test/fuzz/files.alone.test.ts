@@ -18,7 +18,12 @@ import { Exit } from '../../src/cli/exit.ts'
 import { openPairs } from '../../src/guarded-path/index.ts'
 import { exportLines, readExport } from '../../src/ledger/core.ts'
 import { findNodeKey } from '../../src/ledger/log/node-key.ts'
-import { definitionIn, definitionOf, readNetwork, writeArchive } from '../../src/network/index.ts'
+import {
+  readDefinition,
+  readNetwork,
+  requireDefinition,
+  writeArchive,
+} from '../../src/network/index.ts'
 import { readVectorFile } from '../../src/rate-feed/sources.ts'
 import { openUserDirectory } from '../../src/sample-api/index.ts'
 import { openStoreReader } from '../../src/storage/index.ts'
@@ -168,7 +173,7 @@ function inNetwork(name: string): Format {
     read: (bytes) => {
       const paths = ['package.json', MODELS, 'permissions.acl', 'queries.qry', 'lib/trade.js']
       const files = new Map(paths.map((path) => [path, samples.get(path) ?? Buffer.alloc(0)]))
-      return definitionOf({ packed: null, files: files.set(name, bytes) })
+      return requireDefinition({ packed: null, files: files.set(name, bytes) })
     },
   }
 }
@@ -196,7 +201,7 @@ const PER_EUR = {
 const SETTINGS = Object.keys(readSettings({})).filter((name) => name !== 'BASIC_PASSWORD')
 
 const FORMATS: Readonly<Record<string, Format>> = {
-  'a packed network': { good: sample('bna'), read: definitionIn },
+  'a packed network': { good: sample('bna'), read: readDefinition },
   'a package.json': inNetwork('package.json'),
   'a model': inNetwork(MODELS),
   'access rules': inNetwork('permissions.acl'),
@@ -307,7 +312,7 @@ it('readers reject decompression bombs, or stop at a limit', async () => {
   const archive = Buffer.from(sample('bna')())
   const packed = deflateRawSync(zeros)
   for (const announced of [1, 1000, 0xffffffff, zeros.length]) {
-    expect(() => definitionIn(bombed(archive, packed, announced))).toThrow(CodedError)
+    expect(() => readDefinition(bombed(archive, packed, announced))).toThrow(CodedError)
   }
   expect(process.memoryUsage().rss - before).toBeLessThan(300 * 1024 * 1024)
 })

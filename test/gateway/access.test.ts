@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { definitionOf, readNetwork } from '../../src/network/index.ts'
+import { readNetwork, requireDefinition } from '../../src/network/index.ts'
 import { type GatewayNode, gateway, networkOf } from '../support/gateway.ts'
 
 const SYSTEM_RULES = `
@@ -237,7 +237,7 @@ describe('authentication', () => {
 describe('named queries', () => {
   const deployed = async (): Promise<GatewayNode> => {
     const folder = fileURLToPath(new URL('../networks/trade', import.meta.url))
-    const node = await gateway({ deploy: [definitionOf(readNetwork(folder))] })
+    const node = await gateway({ deploy: [requireDefinition(readNetwork(folder))] })
     for (const n of [1, 2, 3, 4]) {
       const commodity = {
         tradingSymbol: `C${n}`,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
 import type { Json } from '../../src/base/json.ts'
-import { definitionOf, readNetwork, writeArchive } from '../../src/network/index.ts'
+import { readNetwork, requireDefinition, writeArchive } from '../../src/network/index.ts'
 import { type GatewayNode, gateway, networkOf, startGateway } from '../support/gateway.ts'
 import { startLedgerNode, temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
@@ -313,7 +313,7 @@ it('deploys, lists and upgrades networks over HTTP, and rejects an upgrade that 
 it('deploys a network whose rules have conditions', async () => {
   const folder = fileURLToPath(new URL('../networks/bond', import.meta.url))
   const node = await gateway()
-  const definition = definitionOf(readNetwork(folder))
+  const definition = requireDefinition(readNetwork(folder))
   await node.networks.deploy(definition)
   expect(await node.ledger.read.databases()).toEqual([definition.name])
 })

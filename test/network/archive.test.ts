@@ -4,7 +4,12 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { readArchive } from '../../src/network/definition/files.ts'
-import { definitionIn, definitionOf, readNetwork, writeArchive } from '../../src/network/index.ts'
+import {
+  readDefinition,
+  readNetwork,
+  requireDefinition,
+  writeArchive,
+} from '../../src/network/index.ts'
 import { runDaicho } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 
@@ -29,7 +34,7 @@ describe('archives', () => {
     const archive = writeArchive(files)
     expect(readArchive(archive)).toEqual(files)
     expect(writeArchive(readArchive(archive))).toEqual(archive)
-    expect(definitionIn(archive).sha256).toBe(definitionOf({ files, packed: null }).sha256)
+    expect(readDefinition(archive).sha256).toBe(requireDefinition({ files, packed: null }).sha256)
   })
 
   it.each(['../evil.js', '/etc/passwd', 'models/../../x.cto', 'lib\\..\\..\\x.js', 'C:/x.cto'])(

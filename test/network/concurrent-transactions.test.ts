@@ -6,8 +6,8 @@ import { openLedger } from '../../src/ledger/core.ts'
 import {
   ADMIN,
   type BusinessNetwork,
-  definitionOf,
   Networks,
+  requireDefinition,
   type TypeDeclaration,
 } from '../../src/network/index.ts'
 import { HandClock } from '../support/ledger-node.ts'
@@ -37,7 +37,7 @@ async function started() {
   const about = JSON.stringify({ name: NAME, version: '1.0.0' })
   const texts = { 'package.json': about, 'models/m.cto': MODEL, 'lib/run.js': SCRIPT }
   const files = new Map(Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)]))
-  const network = await networks.deploy(definitionOf({ packed: null, files }))
+  const network = await networks.deploy(requireDefinition({ packed: null, files }))
   await network.change({ kind: 'create', type: 'org.ahead.Account', body: { id: 'a' } }, ADMIN)
   /** Submits `codes` concurrently, and returns the outcome of each. */
   const submitAll = async (codes: readonly string[]) => {

@@ -1,11 +1,11 @@
 // The networks in examples/, tested over HTTP.
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import { definitionOf, readNetwork } from '../../src/network/index.ts'
+import { readNetwork, requireDefinition } from '../../src/network/index.ts'
 import { gateway } from '../support/gateway.ts'
 
 const example = (name: string) =>
-  definitionOf(readNetwork(fileURLToPath(new URL(`../../examples/${name}`, import.meta.url))))
+  requireDefinition(readNetwork(fileURLToPath(new URL(`../../examples/${name}`, import.meta.url))))
 
 it('runs a letter of credit from the application to the payment, readable only by its parties', async () => {
   const node = await gateway({ deploy: [example('letters-of-credit')] })

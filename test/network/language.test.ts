@@ -2,7 +2,11 @@
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../src/base/json.ts'
 import { checkNetwork, findingText, type NetworkDefinition } from '../../src/network/index.ts'
-import { relationshipText, targetOf, targetOfCanonical } from '../../src/network/model/model.ts'
+import {
+  parseRelationship,
+  relationshipText,
+  targetOfCanonical,
+} from '../../src/network/model/model.ts'
 import { checkInstance } from '../../src/network/model/validation.ts'
 import { networkOf } from '../support/gateway.ts'
 
@@ -251,7 +255,7 @@ describe('relationships', () => {
   ])('the text %j, parsed as a relationship to a Thing, gives %j', (text, target) => {
     const declared = model.type('org.test.Thing')
     if (declared === null) throw new Error('unknown type')
-    expect(targetOf(text, declared, model)).toEqual(target)
+    expect(parseRelationship(text, declared, model)).toEqual(target)
   })
 
   it.each(['a', 'a#b', 'a b', '100%', 'ü/?', '%23'])('contain the id %j in escaped form', (id) => {

@@ -7,8 +7,8 @@ import {
   ADMIN,
   type BusinessNetwork,
   defaultNetwork,
-  definitionOf,
   Networks,
+  requireDefinition,
   type TypeDeclaration,
 } from '../../src/network/index.ts'
 import { HandClock } from '../support/ledger-node.ts'
@@ -211,7 +211,7 @@ function definitionWith(name: string, model: string) {
     'lib/nothing.js': 'function nothing() {}',
   }
   const files = new Map(Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)]))
-  return definitionOf({ packed: null, files })
+  return requireDefinition({ packed: null, files })
 }
 
 it('terminates the thread of a rejected deployment or upgrade, and releases the name of the network', async () => {

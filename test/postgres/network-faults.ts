@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { definitionOf, readNetwork } from '../../src/network/index.ts'
+import { readNetwork, requireDefinition } from '../../src/network/index.ts'
 import { Dice } from '../support/ledger-load.ts'
 import { type Daicho, startProgram } from '../support/program.ts'
 import { until } from '../support/until.ts'
@@ -89,7 +89,7 @@ function writeBank(folder: string, name: string, version: number): Uint8Array<Ar
     mkdirSync(dirname(join(own, path)), { recursive: true })
     writeFileSync(join(own, path), text)
   }
-  return new Uint8Array(definitionOf(readNetwork(own)).archive)
+  return new Uint8Array(requireDefinition(readNetwork(own)).archive)
 }
 
 interface Reply {

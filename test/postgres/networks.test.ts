@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
-import { definitionOf, readNetwork } from '../../src/network/index.ts'
+import { readNetwork, requireDefinition } from '../../src/network/index.ts'
 import { startDaicho } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { until } from '../support/until.ts'
@@ -119,7 +119,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
   })
 
   const archive = (at: number) =>
-    new Uint8Array(definitionOf(readNetwork(networks[at] ?? '')).archive)
+    new Uint8Array(requireDefinition(readNetwork(networks[at] ?? '')).archive)
   const post = (url: string, body: unknown) =>
     fetch(url, {
       method: 'POST',
@@ -252,7 +252,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
         const folder = writeNetwork(temporaryFolder(afterAll), step)
         const path = join(folder, 'package.json')
         writeFileSync(path, JSON.stringify({ name, version: `${step}.0.0`, description: 'x' }))
-        return new Uint8Array(definitionOf(readNetwork(folder)).archive)
+        return new Uint8Array(requireDefinition(readNetwork(folder)).archive)
       })
       const replies = await Promise.all(
         archives.map((body, n) =>

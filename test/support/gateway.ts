@@ -7,9 +7,9 @@ import { openLedger } from '../../src/ledger/core.ts'
 import type { LedgerService } from '../../src/ledger/index.ts'
 import {
   defaultNetwork,
-  definitionOf,
   type NetworkDefinition,
   Networks,
+  requireDefinition,
 } from '../../src/network/index.ts'
 import { HandClock } from './ledger-node.ts'
 
@@ -146,7 +146,7 @@ export function networkOf(
     'models/model.cto': model,
     ...files,
   }
-  return definitionOf({
+  return requireDefinition({
     packed: null,
     files: new Map(Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)),
   })

@@ -5,8 +5,6 @@ import { readRestoredHeight } from '../../ledger/core.ts'
 import {
   checkNetwork,
   checkScripts,
-  definitionOf,
-  type Finding,
   findingText,
   type NetworkDefinition,
   NetworkError,
@@ -14,6 +12,8 @@ import {
   type NetworkVerification,
   parseFieldDefault,
   readNetwork,
+  requireDefinition,
+  type SourceFinding,
 } from '../../network/index.ts'
 import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
@@ -152,7 +152,7 @@ async function check(path: string, { json }: NodeFlags): Promise<void> {
 }
 
 /** Returns the error of a script that cannot be loaded, or null. */
-async function findScriptError(definition: NetworkDefinition): Promise<Finding | null> {
+async function findScriptError(definition: NetworkDefinition): Promise<SourceFinding | null> {
   try {
     await checkScripts(definition)
     return null
@@ -259,7 +259,7 @@ function filesAt(path: string) {
 function read(path: string): NetworkDefinition {
   const files = filesAt(path)
   try {
-    return definitionOf(files)
+    return requireDefinition(files)
   } catch (error) {
     if (!(error instanceof NetworkError)) throw error
     for (const finding of error.findings)

@@ -5,11 +5,11 @@ import type { HttpComponent } from '../../http/index.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import {
   defaultNetwork,
-  definitionOf,
   type NetworkDefinition,
   NetworkError,
   Networks,
   readNetwork,
+  requireDefinition,
 } from '../../network/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import type { ComponentContext } from './context.ts'
@@ -96,7 +96,7 @@ async function deployNamed(
   let first: string | null = null
   for (const path of paths) {
     try {
-      const definition = definitionOf(readNetwork(path))
+      const definition = requireDefinition(readNetwork(path))
       if (networks.removed().includes(definition.name)) {
         warn(`NETWORKS: ${path}: the network ${definition.name} was removed and is not served`)
         continue

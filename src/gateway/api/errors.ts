@@ -32,7 +32,7 @@ const statusOfNetwork: Record<NetworkErrorCode, number> = {
 }
 
 /** Maps error codes of networks and of the ledger to HTTP statuses. */
-export const statusOf: Readonly<Record<string, number>> = {
+export const gatewayStatuses: Readonly<Record<string, number>> = {
   ...statusOfStrictJson,
   ...statusOfFilter,
   ...statusOfNetwork,
@@ -85,7 +85,7 @@ class DetailedRefusal extends HttpRefusal {
 export function detailed(error: unknown): unknown {
   if (error instanceof FilterError) {
     const { code, message, pointer, reason } = error
-    return new DetailedRefusal(statusOf[code] ?? 400, code, message, [
+    return new DetailedRefusal(gatewayStatuses[code] ?? 400, code, message, [
       { path: pointer, code, message: reason },
     ])
   }

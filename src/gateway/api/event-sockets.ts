@@ -13,7 +13,7 @@ import {
 } from '../../network/index.ts'
 import { type BlockEvents, type EventPage, type ReplaySource, Replays } from '../replays.ts'
 import type { GatewayService } from '../service.ts'
-import { type Access, callerOf } from './routes.ts'
+import { type GatewayAccess, requireCaller } from './routes.ts'
 
 const SUBSCRIBERS_MAX = 2_000
 /** Maximum bytes of a message from a client. The gateway ignores all messages. */
@@ -34,7 +34,7 @@ const TOO_SLOW = 1_013
 
 export interface EventSocketsDeps {
   readonly service: GatewayService
-  readonly access: Access
+  readonly access: GatewayAccess
   /** Calls `tick` every 30 seconds until the returned function is called. */
   readonly everyHalfMinute: (tick: () => void) => () => void
 }
@@ -59,7 +59,7 @@ export class EventSockets {
     perMessageDeflate: false,
     clientTracking: false,
   })
-  /** Keys are results of `keyOf`. */
+  /** Keys are results of `subscriptionKey`. */
   readonly #subscriptions = new Map<string, Subscription>()
   readonly #replays = new Replays(rest)
   readonly #stopPings: () => void
@@ -107,9 +107,13 @@ export class EventSockets {
     })
     await this.#deps.service.current()
     const network = this.#networkAt(url.pathname)
-    const caller = await callerOf({ ...bearer, ...request.headers }, network, this.#deps.access)
-    const since = sinceIn(url.searchParams)
-    const isSelected = typesIn(url.searchParams, network)
+    const caller = await requireCaller(
+      { ...bearer, ...request.headers },
+      network,
+      this.#deps.access,
+    )
+    const since = parseSince(url.searchParams)
+    const isSelected = parseTypes(url.searchParams, network)
     this.#server.handleUpgrade(request, socket, head, (opened) => {
       const listening = new EventSocket(opened, socket, { isSelected, isLive: since === null })
       const subscription = this.#join(opened, listening, network, caller)
@@ -146,19 +150,19 @@ export class EventSockets {
     network: BusinessNetwork,
     caller: Caller,
   ): Subscription {
-    const subscription = this.#subscriptionOf(network, caller)
+    const subscription = this.#subscribe(network, caller)
     subscription.sockets.add(socket)
     opened.on('close', () => {
       subscription.sockets.delete(socket)
       if (subscription.sockets.size > 0) return
       subscription.end()
-      this.#subscriptions.delete(keyOf(network, caller))
+      this.#subscriptions.delete(subscriptionKey(network, caller))
     })
     return subscription
   }
 
-  #subscriptionOf(network: BusinessNetwork, caller: Caller): Subscription {
-    const key = keyOf(network, caller)
+  #subscribe(network: BusinessNetwork, caller: Caller): Subscription {
+    const key = subscriptionKey(network, caller)
     const known = this.#subscriptions.get(key)
     if (known !== undefined) return known
     const sockets = new Set<EventSocket>()
@@ -218,12 +222,15 @@ async function receivable(
   return { height, frames: allowed.map(({ type, text }) => ({ type, bytes: Buffer.from(text) })) }
 }
 
-function keyOf({ definition }: BusinessNetwork, { participant, identity }: Caller): string {
+function subscriptionKey(
+  { definition }: BusinessNetwork,
+  { participant, identity }: Caller,
+): string {
   return JSON.stringify([definition.name, participant.type, participant.id, identity])
 }
 
 /** Returns the height in `?since=<height>`, or null if the parameter is missing. Errors: 400. */
-function sinceIn(query: URLSearchParams): number | null {
+function parseSince(query: URLSearchParams): number | null {
   const text = query.get('since')
   if (text === null) return null
   if (/^\d{1,15}$/.test(text)) return Number(text)
@@ -235,7 +242,7 @@ function sinceIn(query: URLSearchParams): number | null {
 }
 
 /** Returns the filter for `?types=a,b`, short or qualified names of event types. A type includes its subtypes. */
-function typesIn(query: URLSearchParams, network: BusinessNetwork): (type: string) => boolean {
+function parseTypes(query: URLSearchParams, network: BusinessNetwork): (type: string) => boolean {
   const text = query.get('types')
   if (text === null) return () => true
   const { model } = network.definition

@@ -24,7 +24,7 @@ export function acceptUrlEncodedForms(app: HttpApp): void {
   })
 }
 
-/** An HTML form. `instanceOf` converts its strings to the types in a model. */
+/** An HTML form. `toInstance` converts its strings to the types in a model. */
 export class Form {
   readonly #root = emptyField()
 
@@ -46,8 +46,8 @@ export class Form {
    * Returns the form as an instance of `type`. A string that cannot be converted to the type of its property stays
    * a string, so that validation reports the property.
    */
-  instanceOf(type: TypeDeclaration, model: Model): JsonObject {
-    return instanceIn(this.#root, type, model)
+  toInstance(type: TypeDeclaration, model: Model): JsonObject {
+    return fieldInstance(this.#root, type, model)
   }
 
   #add(name: string, text: string): void {
@@ -73,39 +73,39 @@ function emptyField(): Field {
   return { texts: [], members: new Map() }
 }
 
-function instanceIn({ members }: Field, declared: TypeDeclaration, model: Model): JsonObject {
+function fieldInstance({ members }: Field, declared: TypeDeclaration, model: Model): JsonObject {
   const [named] = members.get('$class')?.texts ?? []
   const type = (named === undefined ? null : model.type(named)) ?? declared
   const entries = [...members].map(
-    ([name, field]) => [name, memberOf(field, type.properties.get(name), model)] as const,
+    ([name, field]) => [name, toMember(field, type.properties.get(name), model)] as const,
   )
   return Object.fromEntries(entries)
 }
 
-function memberOf(field: Field, property: Property | undefined, model: Model): Json {
+function toMember(field: Field, property: Property | undefined, model: Model): Json {
   const { texts, members } = field
   if (property?.array === true) {
     // Indexes such as 0 in `links[0][name]=a` are ignored. The elements have the order of the form.
-    const elements = [...members.values()].map((element) => fieldValue(element, property, model))
-    return [...texts.map((text) => valueIn(text, property)), ...elements].filter(
+    const elements = [...members.values()].map((element) => toValue(element, property, model))
+    return [...texts.map((text) => parseValue(text, property)), ...elements].filter(
       (each) => each !== null,
     )
   }
-  return fieldValue(field, property, model)
+  return toValue(field, property, model)
 }
 
-function fieldValue(field: Field, property: Property | undefined, model: Model): Json {
+function toValue(field: Field, property: Property | undefined, model: Model): Json {
   const { texts, members } = field
   if (members.size > 0) {
     const type = property?.type ?? null
-    if (type !== null) return instanceIn(field, type, model)
+    if (type !== null) return fieldInstance(field, type, model)
     return Object.fromEntries([...members.keys()].map((name) => [name, '']))
   }
   const [only = ''] = texts
-  return texts.length > 1 ? texts : valueIn(only, property)
+  return texts.length > 1 ? texts : parseValue(only, property)
 }
 
-function valueIn(text: string, property: Property | undefined): Json {
+function parseValue(text: string, property: Property | undefined): Json {
   // A blank field of a form means no value, except for a text.
   if (text === '' && property !== undefined && property.primitive !== 'String') return null
   switch (property?.primitive) {

@@ -8,7 +8,13 @@ import {
   type TypeDeclaration,
 } from '../../network/index.ts'
 import { type NamespaceStyle, routedTypes, type ServedNetwork } from '../service.ts'
-import { documentedTypes, exampleOf, referenceTo, returnedSchema, schemaOf } from './schemas.ts'
+import {
+  documentedTypes,
+  instanceExample,
+  instanceSchema,
+  referenceTo,
+  returnedSchema,
+} from './schemas.ts'
 
 const text = { type: 'string' }
 const FILTER: JsonObject = {
@@ -32,15 +38,16 @@ const QUERY: JsonObject = {
     parameters: { type: 'object', additionalProperties: true },
   },
 }
-const FAILURE: JsonObject = object({
-  error: object({
+const FAILURE: JsonObject = objectSchema({
+  error: objectSchema({
     statusCode: { type: 'integer' },
     name: text,
     code: text,
     message: text,
-    details: listOf(object({ path: text, code: text, message: text })),
+    details: arraySchema(objectSchema({ path: text, code: text, message: text })),
   }),
 })
+const DONE = { description: 'Done' }
 const FAILURES: JsonObject = {
   default: json('The error and its reason', { $ref: '#/components/schemas/Failure' }),
 }
@@ -56,7 +63,7 @@ export function openApiDocument(
   const paths: JsonObject = {}
   for (const type of types) {
     const shown = aliases.shown(type, style)
-    const example = exampleOf(type, model)
+    const example = instanceExample(type, model)
     paths[`/${shown}`] = collectionPath(type, shown, example, returnedBy(type, model))
     paths[`/${shown}/{id}`] = resourcePath(type, shown, example)
   }
@@ -80,7 +87,7 @@ export function openApiDocument(
   }
   const selected = [...queries.values()].map(({ type }) => type)
   const schemas = documentedTypes(model, selected).map(
-    (type) => [type.qualifiedName, schemaOf(type)] as const,
+    (type) => [type.qualifiedName, instanceSchema(type)] as const,
   )
   return {
     openapi: '3.0.3',
@@ -103,11 +110,11 @@ export function openApiDocument(
   }
 }
 
-function object(properties: JsonObject): JsonObject {
+function objectSchema(properties: JsonObject): JsonObject {
   return { type: 'object', properties }
 }
 
-function listOf(items: JsonObject): JsonObject {
+function arraySchema(items: JsonObject): JsonObject {
   return { type: 'array', items }
 }
 
@@ -116,7 +123,7 @@ function json(description: string, schema: JsonObject): JsonObject {
 }
 
 function listReply(type: TypeDeclaration): JsonObject {
-  return json('The matching resources', listOf(referenceTo(type)))
+  return json('The matching resources', arraySchema(referenceTo(type)))
 }
 
 function body(schema: JsonObject, example: Json): JsonObject {
@@ -151,7 +158,7 @@ function collectionPath(
   const operation = operations(shown)
   const isTransaction = kind === 'transaction'
   const one = referenceTo(type)
-  const all = listOf(one)
+  const all = arraySchema(one)
   const find = `List and filter the ${kind}s of type ${name}`
   const create = isTransaction ? `Submit a ${name}` : `Add one ${name}, or an array of them`
   const created =
@@ -175,7 +182,7 @@ function collectionPath(
   return {
     ...paths,
     put: operation('replaceAll', replace, stored, null, body(all, [example])),
-    delete: operation('deleteAll', remove, removed, null, body(listOf(text), ['id-1'])),
+    delete: operation('deleteAll', remove, removed, null, body(arraySchema(text), ['id-1'])),
   }
 }
 
@@ -208,32 +215,36 @@ function resourcePath(type: TypeDeclaration, shown: string, example: JsonObject)
   }
 }
 
+const systemOperation = operations('system')
+
+function systemRead(id: string, summary: string, type: string, inList: boolean): JsonObject {
+  const one = { $ref: `#/components/schemas/${systemType(type)}` }
+  const found = { 200: json('Found', inList ? arraySchema(one) : one) }
+  return { get: systemOperation(id, summary, found, inList ? [FILTER] : [ID, FILTER]) }
+}
+
+/** Describes a POST whose body has the strings `fields`, all required, and the optional members `more`. */
+function systemPost(
+  id: string,
+  summary: string,
+  fields: string[],
+  status: number,
+  more: JsonObject = {},
+): JsonObject {
+  const texts = Object.fromEntries(fields.map((name) => [name, { type: 'string', minLength: 1 }]))
+  const schema = { type: 'object', required: fields, properties: { ...texts, ...more } }
+  const example = Object.fromEntries(fields.map((name) => [name, '']))
+  const requestBody = body(schema, example)
+  return { post: systemOperation(id, summary, { [status]: DONE }, null, requestBody) }
+}
+
 function systemPaths(): JsonObject {
-  const operation = operations('system')
-  const read = (id: string, summary: string, type: string, inList: boolean) => {
-    const one = { $ref: `#/components/schemas/${systemType(type)}` }
-    const found = { 200: json('Found', inList ? listOf(one) : one) }
-    return { get: operation(id, summary, found, inList ? [FILTER] : [ID, FILTER]) }
-  }
-  const done = { description: 'Done' }
-  const post = (
-    id: string,
-    summary: string,
-    fields: string[],
-    status: number,
-    more: JsonObject = {},
-  ) => {
-    const texts = Object.fromEntries(fields.map((name) => [name, { type: 'string', minLength: 1 }]))
-    const schema = { type: 'object', required: fields, properties: { ...texts, ...more } }
-    const example = Object.fromEntries(fields.map((name) => [name, '']))
-    return { post: operation(id, summary, { [status]: done }, null, body(schema, example)) }
-  }
   const archive = {
     description: 'The archive, a .bna file',
     content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
   }
   const summary = 'Run the query in the request body'
-  const results = json('The results', listOf({ type: 'object' }))
+  const results = json('The results', arraySchema({ type: 'object' }))
   const query = { query: 'SELECT org.example.Thing', parameters: {} }
   const issue = 'Issue an identity for a participant; only this reply contains its secret'
   const bind =
@@ -249,26 +260,36 @@ function systemPaths(): JsonObject {
       },
     },
     '/system/archive': {
-      get: operation('archive', 'Download the deployed archive', { 200: archive }),
+      get: systemOperation('archive', 'Download the deployed archive', { 200: archive }),
     },
     '/system/query': {
-      post: operation('query', summary, { 200: results }, [FILTER], body(QUERY, query)),
+      post: systemOperation('query', summary, { 200: results }, [FILTER], body(QUERY, query)),
     },
-    '/system/historian': read('historian', 'List the historian records', 'HistorianRecord', true),
-    '/system/historian/{id}': read(
+    '/system/historian': systemRead(
+      'historian',
+      'List the historian records',
+      'HistorianRecord',
+      true,
+    ),
+    '/system/historian/{id}': systemRead(
       'historianById',
       'Read one historian record',
       'HistorianRecord',
       false,
     ),
-    '/system/identities': read('identities', 'List the identities', 'Identity', true),
-    '/system/identities/{id}': read('identityById', 'Read one identity', 'Identity', false),
-    '/system/identities/issue': post('issueIdentity', issue, ['participant', 'userID'], 200, {
+    '/system/identities': systemRead('identities', 'List the identities', 'Identity', true),
+    '/system/identities/{id}': systemRead('identityById', 'Read one identity', 'Identity', false),
+    '/system/identities/issue': systemPost('issueIdentity', issue, ['participant', 'userID'], 200, {
       issuer: { type: 'boolean', default: false },
     }),
-    '/system/identities/bind': post('bindIdentity', bind, ['participant', 'certificate'], 204),
+    '/system/identities/bind': systemPost(
+      'bindIdentity',
+      bind,
+      ['participant', 'certificate'],
+      204,
+    ),
     '/system/identities/{id}/revoke': {
-      post: operation('revokeIdentity', revoke, { 204: done }, [ID]),
+      post: systemOperation('revokeIdentity', revoke, { 204: DONE }, [ID]),
     },
   }
 }

@@ -4,11 +4,11 @@ import { disconnection, HttpRefusal, methodRefusal, ReplyStream } from '../../ht
 import {
   type BusinessNetwork,
   type Caller,
-  type ChangeRequest,
   type ExpectedRevisions,
   type Listing,
   type Made,
   type Model,
+  type NetworkChange,
   NetworkError,
   type Problem,
   parsePosition,
@@ -43,11 +43,11 @@ export async function answerCollection(
   const { request, reply, network, caller, query } = networkRequest
   const { qualifiedName: name } = type
   const isTransaction = type.kind === 'transaction'
-  allow(request, ['GET', 'HEAD', 'POST', ...(isTransaction ? [] : ['PUT', 'DELETE'])])
+  requireMethod(request, ['GET', 'HEAD', 'POST', ...(isTransaction ? [] : ['PUT', 'DELETE'])])
   switch (request.method) {
     case 'PUT': {
       const result = await network.change(
-        { kind: 'updateAll', type: name, body: listOf(request) },
+        { kind: 'updateAll', type: name, body: requireArrayBody(request) },
         caller,
       )
       return withPosition(networkRequest, result).send(result.resources)
@@ -56,7 +56,7 @@ export async function answerCollection(
       return sendRemoved(networkRequest, {
         kind: 'remove',
         type: name,
-        ids: idsOf(request),
+        ids: requireIdsBody(request),
         expects: null,
       })
     case 'POST':
@@ -64,7 +64,7 @@ export async function answerCollection(
     default:
       return sendListing(reply, await network.list(type, query, caller, disconnection(reply)))
   }
-  const body = bodyOf(request, network.definition.model, type)
+  const body = requireJsonBody(request, network.definition.model, type)
   if (isTransaction) {
     const answer = Array.isArray(body)
       ? await submitAll(networkRequest, type, body)
@@ -126,12 +126,12 @@ export async function answerResource(
   const { request, network, caller } = networkRequest
   const { qualifiedName: name } = type
   const changes = type.kind === 'transaction' ? [] : ['PUT', 'PATCH', 'DELETE']
-  allow(request, ['GET', 'HEAD', ...changes])
+  requireMethod(request, ['GET', 'HEAD', ...changes])
   const expects = expectedRevisions(request.headers['if-match'])
   switch (request.method) {
     case 'PUT':
     case 'PATCH': {
-      const body = objectOf(bodyOf(request))
+      const body = requireObjectBody(request)
       const isPatch = request.method === 'PATCH'
       const result = await network.change(
         { kind: 'update', type: name, id, body, isPatch, expects },
@@ -153,7 +153,7 @@ export async function answerRead(
   id: string | null,
 ): Promise<FastifyReply> {
   const { request, reply, network, caller, query } = networkRequest
-  allow(request, ['GET', 'HEAD'])
+  requireMethod(request, ['GET', 'HEAD'])
   if (id === null) {
     return sendListing(reply, await network.list(type, query, caller, disconnection(reply)))
   }
@@ -161,7 +161,7 @@ export async function answerRead(
 }
 
 /** Checks that the method of a request is one of `methods`. Errors: 405 with the header `Allow`. */
-export function allow({ method }: FastifyRequest, methods: readonly string[]): void {
+export function requireMethod({ method }: FastifyRequest, methods: readonly string[]): void {
   if (!methods.includes(method)) throw methodRefusal(methods)
 }
 
@@ -169,9 +169,13 @@ export function allow({ method }: FastifyRequest, methods: readonly string[]): v
  * Returns the JSON of the body. A form becomes an instance of `type`. Errors: RESOURCE_INVALID if there is no body;
  * 415 for a form if `type` is missing.
  */
-export function bodyOf({ body }: FastifyRequest, model?: Model, type?: TypeDeclaration): Json {
+export function requireJsonBody(
+  { body }: FastifyRequest,
+  model?: Model,
+  type?: TypeDeclaration,
+): Json {
   if (body instanceof Form) {
-    if (model !== undefined && type !== undefined) return body.instanceOf(type, model)
+    if (model !== undefined && type !== undefined) return body.toInstance(type, model)
     throw new HttpRefusal(415, 'CONTENT_TYPE_UNKNOWN', 'this path does not accept forms; send JSON')
   }
   if (body === undefined || body === null)
@@ -180,25 +184,26 @@ export function bodyOf({ body }: FastifyRequest, model?: Model, type?: TypeDecla
   return body as Json
 }
 
-/** Returns `body`, which must be an object. Errors: RESOURCE_INVALID. */
-export function objectOf(body: Json): JsonObject {
+/** Returns the object in the body. Errors: RESOURCE_INVALID. */
+export function requireObjectBody(request: FastifyRequest): JsonObject {
+  const body = requireJsonBody(request)
   if (isJsonObject(body)) return body
   throw invalidBody('WRONG_TYPE', 'must be an object')
 }
 
 /** Returns the array in the body. Errors: RESOURCE_INVALID; 400 if the request has `If-Match`. */
-function listOf(request: FastifyRequest): readonly Json[] {
+function requireArrayBody(request: FastifyRequest): readonly Json[] {
   if (request.headers['if-match'] !== undefined) {
     throw new HttpRefusal(400, 'REQUEST_INVALID', 'If-Match works only at the path of one resource')
   }
-  const body = bodyOf(request)
+  const body = requireJsonBody(request)
   if (Array.isArray(body)) return body
   throw invalidBody('WRONG_TYPE', 'must be an array')
 }
 
-/** Returns the ids in the body. Errors: as for `requireList`. */
-function idsOf(request: FastifyRequest): string[] {
-  return listOf(request).map((id, index) => {
+/** Returns the ids in the body. Errors: as for `requireArrayBody`. */
+function requireIdsBody(request: FastifyRequest): string[] {
+  return requireArrayBody(request).map((id, index) => {
     if (typeof id === 'string') return id
     throw invalidBody('WRONG_TYPE', 'must be an id (a string)', `/${index}`)
   })
@@ -244,7 +249,7 @@ async function sendResource(
   id: string,
 ): Promise<FastifyReply> {
   const { text, revision } = await network.read(type, id, query, caller, disconnection(reply))
-  return reply.header('etag', etagOf(revision)).type(JSON_TYPE).send(text)
+  return reply.header('etag', formatEtag(revision)).type(JSON_TYPE).send(text)
 }
 
 /** Sets `Ledger-Position` and `ETag` to the position of a recorded change. */
@@ -254,18 +259,18 @@ function withPosition(
 ): FastifyReply {
   return reply
     .header('ledger-position', `${serverId}/${positionText(position)}`)
-    .header('etag', etagOf(revision))
+    .header('etag', formatEtag(revision))
 }
 
 async function sendRemoved(
   networkRequest: NetworkRequest,
-  removal: ChangeRequest,
+  removal: NetworkChange,
 ): Promise<FastifyReply> {
   const result = await networkRequest.network.change(removal, networkRequest.caller)
   return withPosition(networkRequest, result).code(204).removeHeader('etag').send()
 }
 
-function etagOf(revision: number): string {
+function formatEtag(revision: number): string {
   return `"${positionText(revision)}"`
 }
 

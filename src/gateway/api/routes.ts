@@ -25,16 +25,16 @@ import type { GatewayService, NamespaceStyle } from '../service.ts'
 import { detailed } from './errors.ts'
 import { openApiDocument } from './openapi.ts'
 import {
-  allow,
   answerCollection,
   answerResource,
   type NetworkRequest,
+  requireMethod,
   sendListing,
 } from './resources.ts'
 import { answerSystem, type SystemDeps } from './system.ts'
 
 /** Authentication settings. */
-export interface Access {
+export interface GatewayAccess {
   /** The `x-api-key` of the administrator; null if there is none. */
   readonly apiKey: string | null
   /** Whether a request without credentials has the rights of the administrator. */
@@ -43,7 +43,7 @@ export interface Access {
 
 export interface RouteDeps extends SystemDeps {
   readonly service: GatewayService
-  readonly access: Access
+  readonly access: GatewayAccess
   readonly serverId: number
   /** Requests in progress, for which `close` waits, because a request continues after its client has disconnected. */
   readonly inProgress: Set<Promise<unknown>>
@@ -54,13 +54,13 @@ const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
 const EXPLORER_ASSETS = '/explorer/static'
 
 /** Returns the caller of a request to `network`. Errors: 401. */
-export async function callerOf(
+export async function requireCaller(
   headers: IncomingHttpHeaders,
   network: BusinessNetwork,
-  access: Access,
+  access: GatewayAccess,
 ): Promise<Caller> {
   const { authorization } = headers
-  if (authorization === undefined) return adminOf(headers, access)
+  if (authorization === undefined) return requireAdmin(headers, access)
   const [, secret] = BEARER.exec(authorization) ?? []
   if (secret === undefined)
     throw unauthorized('Authorization must be Bearer <secret of the identity>')
@@ -68,7 +68,7 @@ export async function callerOf(
 }
 
 /** Returns the administrator if the key in `headers` is valid, or if no credentials are required. Errors: 401. */
-function adminOf(headers: IncomingHttpHeaders, { apiKey, open }: Access): Caller {
+function requireAdmin(headers: IncomingHttpHeaders, { apiKey, open }: GatewayAccess): Caller {
   const key = headers['x-api-key']
   if (key !== undefined && apiKey !== null) {
     const hash = (text: string) => createHash('sha256').update(text).digest()
@@ -123,14 +123,14 @@ async function answer(
   await service.current()
   const isDefault = parts[0] === 'api'
   const { network, aliases } = service.serve(isDefault ? null : (parts[0] ?? ''))
-  const caller = await callerOf(request.headers, network, access)
+  const caller = await requireCaller(request.headers, network, access)
   const query = request.query as NetworkRequest['query']
   const networkRequest = { request, reply, network, caller, query, serverId }
   const [top = '', id, ...more] = parts.slice(isDefault ? 1 : 2)
   if (top === 'system' && id !== undefined)
     return answerSystem(networkRequest, [id, ...more], system)
   if (top === 'queries' && id !== undefined && more.length === 0) {
-    allow(request, ['GET', 'HEAD'])
+    requireMethod(request, ['GET', 'HEAD'])
     return sendListing(reply, await network.query(id, query, caller, disconnection(reply)))
   }
   const type = aliases.find(top)
@@ -167,29 +167,29 @@ export async function deploymentRoutes(
     scope.addContentTypeParser(type, async (request: FastifyRequest) => readBody(request))
     const hidden = { schema: { hide: true } }
     scope.get('/networks', hidden, async (request) => {
-      adminOf(request.headers, access)
+      requireAdmin(request.headers, access)
       await service.current()
       return service.list()
     })
     scope.post('/networks', hidden, async (request) => {
-      adminOf(request.headers, access)
-      return service.deploy(archiveIn(request)).catch(rethrow)
+      requireAdmin(request.headers, access)
+      return service.deploy(requireArchive(request)).catch(rethrow)
     })
     scope.delete<{ Params: { name: string } }>(
       '/networks/:name',
       hidden,
       async (request, reply) => {
-        adminOf(request.headers, access)
+        requireAdmin(request.headers, access)
         const { name } = request.params
         await service.remove(name).catch(rethrow)
         return reply.code(204).send()
       },
     )
     scope.put<{ Params: { name: string } }>('/networks/:name', hidden, async (request) => {
-      adminOf(request.headers, access)
+      requireAdmin(request.headers, access)
       const { default: texts } = request.query as { default?: string | string[] }
       const defaults = [texts ?? []].flat().map(fieldDefault)
-      return service.upgrade(request.params.name, archiveIn(request), defaults).catch(rethrow)
+      return service.upgrade(request.params.name, requireArchive(request), defaults).catch(rethrow)
     })
   })
 }
@@ -198,7 +198,7 @@ function rethrow(error: unknown): never {
   throw detailed(error)
 }
 
-function archiveIn({ body }: FastifyRequest): Buffer {
+function requireArchive({ body }: FastifyRequest): Buffer {
   if (Buffer.isBuffer(body)) return body
   const message = 'send an archive as application/octet-stream'
   throw new HttpRefusal(400, 'NETWORK_UNREADABLE', message)

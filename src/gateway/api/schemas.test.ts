@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { networkOf } from '../../../test/support/gateway.ts'
 import { Aliases } from '../service.ts'
-import { documentedTypes, exampleOf, returnedSchema, schemaOf } from './schemas.ts'
+import { documentedTypes, instanceExample, instanceSchema, returnedSchema } from './schemas.ts'
 
 const { model } = networkOf(
   `namespace org.test
@@ -39,7 +39,7 @@ const typeNamed = (name: string) => {
 }
 
 it('describes each property with its type, bounds and default', () => {
-  const { properties, required, title } = schemaOf(typeNamed('Box'))
+  const { properties, required, title } = instanceSchema(typeNamed('Box'))
   expect(title).toBe('Box')
   expect(required).toEqual([
     ...['id', 'odd', 'open', 'made', 'count', 'size', 'shapes', 'colour', 'colours', 'owner'],
@@ -66,29 +66,29 @@ it('describes each property with its type, bounds and default', () => {
     next: related('Box', 'id'),
     owner: related('Person', 'name'),
   })
-  expect(schemaOf(typeNamed('Size')).properties).toMatchObject({
+  expect(instanceSchema(typeNamed('Size')).properties).toMatchObject({
     width: { type: 'integer', format: 'int64', minimum: 5, maximum: 9 },
     depth: { type: 'integer', format: 'int64', maximum: -3 },
     height: { type: 'number', format: 'double', minimum: 0.5 },
   })
-  expect(schemaOf(typeNamed('Idea'))).not.toHaveProperty('required', [])
+  expect(instanceSchema(typeNamed('Idea'))).not.toHaveProperty('required', [])
 })
 
 it('marks the members of a transaction that the server assigns as read-only and not required', () => {
-  const { properties, required } = schemaOf(typeNamed('Pack'))
+  const { properties, required } = instanceSchema(typeNamed('Pack'))
   expect(required).toEqual(['boxes'])
   expect(properties).toMatchObject({
     transactionId: { type: 'string', readOnly: true },
     timestamp: { type: 'string', format: 'date-time', readOnly: true },
   })
-  expect(exampleOf(typeNamed('Pack'), model)).toEqual({
+  expect(instanceExample(typeNamed('Pack'), model)).toEqual({
     $class: 'org.test.Pack',
     boxes: ['resource:org.test.Box#id-1'],
   })
 })
 
 it('gives an example with all required members, valid values and only concrete types', () => {
-  expect(exampleOf(typeNamed('Box'), model)).toEqual({
+  expect(instanceExample(typeNamed('Box'), model)).toEqual({
     $class: 'org.test.Box',
     ...{ id: 'id-1', odd: 'odd-1', kind: 'plain', open: false, count: 1 },
     made: '2026-01-01T00:00:00.000Z',
@@ -101,7 +101,7 @@ it('gives an example with all required members, valid values and only concrete t
 })
 
 it('limits the depth of the example of a recursive type', () => {
-  const text = JSON.stringify(exampleOf(typeNamed('Loop'), model))
+  const text = JSON.stringify(instanceExample(typeNamed('Loop'), model))
   expect(text.match(/org\.test\.Knot/g)).toHaveLength(5)
   expect(text).toContain('"knots":[]')
 })

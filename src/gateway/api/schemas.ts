@@ -20,7 +20,7 @@ export function referenceTo({ qualifiedName }: TypeDeclaration): JsonObject {
 }
 
 /** Returns the schema of instances of `type`. */
-export function schemaOf(type: TypeDeclaration): JsonObject {
+export function instanceSchema(type: TypeDeclaration): JsonObject {
   const isTransaction = type.kind === 'transaction'
   const properties: JsonObject = {
     $class: { type: 'string', default: type.qualifiedName, description: 'The type' },
@@ -101,7 +101,7 @@ function primitiveSchema(name: string): JsonObject {
 }
 
 /** Returns an example of a request body: the required members of `type` except members assigned by the server. */
-export function exampleOf(type: TypeDeclaration, model: Model, depth = 0): JsonObject {
+export function instanceExample(type: TypeDeclaration, model: Model, depth = 0): JsonObject {
   const example: JsonObject = { $class: type.qualifiedName }
   for (const [name, property] of type.properties) {
     const isAssigned = depth === 0 && type.kind === 'transaction' && ASSIGNED.includes(name)
@@ -130,7 +130,7 @@ function elementExample(name: string, property: Property, model: Model, depth: n
       if (type === null || depth > EXAMPLE_DEPTH) return null
       if (relationship) return relationshipExample(type)
       if (type.kind === 'enum') return [...type.values][0] ?? null
-      return exampleOf(concreteOf(type, model), model, depth + 1)
+      return instanceExample(findConcrete(type, model), model, depth + 1)
   }
 }
 
@@ -139,7 +139,7 @@ function relationshipExample({ qualifiedName, identifier }: TypeDeclaration): st
 }
 
 /** Returns `type` or, if `type` is abstract, the first concrete type that extends it. */
-function concreteOf(type: TypeDeclaration, model: Model): TypeDeclaration {
+function findConcrete(type: TypeDeclaration, model: Model): TypeDeclaration {
   if (!type.abstract) return type
   for (const each of model.types()) {
     if (each.abstract) continue

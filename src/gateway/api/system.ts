@@ -9,11 +9,10 @@ import {
   systemType,
 } from '../../network/index.ts'
 import {
-  allow,
   answerRead,
-  bodyOf,
   type NetworkRequest,
-  objectOf,
+  requireMethod,
+  requireObjectBody,
   sendListing,
 } from './resources.ts'
 
@@ -34,7 +33,7 @@ export async function answerSystem(
   if (parts.length === 1) {
     switch (name) {
       case 'ping': {
-        allow(request, ['GET', 'HEAD'])
+        requireMethod(request, ['GET', 'HEAD'])
         const { participant, identity } = caller
         return reply.send({
           version,
@@ -53,22 +52,22 @@ export async function answerSystem(
   }
   if (name !== 'identities' || parts.length > 3) throw noSuchPath()
   if (parts.length === 2 && id === 'issue') {
-    allow(request, ['POST'])
-    const { participant, userID } = textsOf(request, ['participant', 'userID'])
-    const identity = { participant, name: userID, canIssue: issuerIn(request) }
+    requireMethod(request, ['POST'])
+    const { participant, userID } = requireTexts(request, ['participant', 'userID'])
+    const identity = { participant, name: userID, canIssue: requireIssuerFlag(request) }
     const userSecret = randomSecret()
     await issueIdentity(network, identity, userSecret, caller)
     return reply.send({ userID, userSecret })
   }
   if (parts.length === 2 && id === 'bind') {
-    allow(request, ['POST'])
-    const binding = textsOf(request, ['participant', 'certificate'])
+    requireMethod(request, ['POST'])
+    const binding = requireTexts(request, ['participant', 'certificate'])
     await network.change({ kind: 'bindIdentity', ...binding }, caller)
     return reply.code(204).send()
   }
   if (parts.length < 3) return answerSystemRead(networkRequest, 'Identity', id)
   if (verb !== 'revoke' || id === undefined) throw noSuchPath()
-  allow(request, ['POST'])
+  requireMethod(request, ['POST'])
   await network.change({ kind: 'revokeIdentity', id }, caller)
   return reply.code(204).send()
 }
@@ -90,7 +89,7 @@ async function sendArchive({
   network,
   caller,
 }: NetworkRequest): Promise<FastifyReply> {
-  allow(request, ['GET', 'HEAD'])
+  requireMethod(request, ['GET', 'HEAD'])
   const bytes = await network.archive(caller)
   const { name, version, sha256 } = network.definition
   return reply
@@ -103,8 +102,8 @@ async function sendArchive({
 /** Sends the results of the query in the body. */
 async function answerQuery(networkRequest: NetworkRequest): Promise<FastifyReply> {
   const { request, reply, network, caller, query } = networkRequest
-  allow(request, ['POST'])
-  const { query: text, parameters = {}, ...others } = objectOf(bodyOf(request))
+  requireMethod(request, ['POST'])
+  const { query: text, parameters = {}, ...others } = requireObjectBody(request)
   const [unknown] = Object.keys(others)
   const invalid = (path: string, code: Problem['code'], message: string) =>
     new NetworkError('PARAMETER_INVALID', message, { problems: [{ path, code, message }] })
@@ -124,8 +123,8 @@ async function answerQuery(networkRequest: NetworkRequest): Promise<FastifyReply
 }
 
 /** Whether the body requests the right to issue identities: `issuer`, or Composer's `options.issuer`. */
-function issuerIn(request: FastifyRequest): boolean {
-  const { issuer, options = {} } = objectOf(bodyOf(request))
+function requireIssuerFlag(request: FastifyRequest): boolean {
+  const { issuer, options = {} } = requireObjectBody(request)
   const values = isJsonObject(options) ? [issuer, options.issuer] : [options]
   if (values.every((value) => value === undefined || typeof value === 'boolean')) {
     return values.includes(true)
@@ -137,11 +136,11 @@ function issuerIn(request: FastifyRequest): boolean {
 }
 
 /** Returns the members `names` of the body. Errors: RESOURCE_INVALID with all members that are not strings. */
-function textsOf<Name extends string>(
+function requireTexts<Name extends string>(
   request: FastifyRequest,
   names: readonly Name[],
 ): Record<Name, string> {
-  const body = objectOf(bodyOf(request))
+  const body = requireObjectBody(request)
   const problems: Problem[] = []
   const entries = names.map((name) => {
     const value = body[name]

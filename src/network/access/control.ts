@@ -1,4 +1,9 @@
-import type { Bound, Operation, Pattern, RuleNode } from '../language/rule-parser.ts'
+import type {
+  AccessOperation,
+  BoundPattern,
+  RuleNode,
+  RulePattern,
+} from '../language/rule-parser.ts'
 import type { Findings, SourceFile } from '../language/source.ts'
 import { isA, type Model, type Target, type TypeDeclaration } from '../model/model.ts'
 
@@ -6,11 +11,11 @@ import { isA, type Model, type Target, type TypeDeclaration } from '../model/mod
 export interface AccessRule {
   readonly name: string
   readonly description: string
-  readonly participant: Bound
-  readonly operations: readonly Operation[]
-  readonly resource: Bound
+  readonly participant: BoundPattern
+  readonly operations: readonly AccessOperation[]
+  readonly resource: BoundPattern
   /** If set, the rule applies only while a matching transaction is processed. */
-  readonly transaction: Bound | null
+  readonly transaction: BoundPattern | null
   /** The source of a function of participant, resource and transaction; null if the rule has no condition. */
   readonly condition: string | null
   readonly allows: boolean
@@ -34,7 +39,7 @@ export function checkRules(
     return node
   })
 
-  function checkPattern({ pattern, at }: Bound, kind: TypeDeclaration['kind'] | null): void {
+  function checkPattern({ pattern, at }: BoundPattern, kind: TypeDeclaration['kind'] | null): void {
     if (pattern.kind === 'namespace' && !model.hasNamespace(pattern.namespace, pattern.deep)) {
       findings.error(file, at, `there is no namespace ${pattern.namespace}`)
     }
@@ -64,7 +69,11 @@ export function namesEvent(
  * Whether `pattern` covers the instance `id` of `type`. If `id` is null, returns null if the result depends on the
  * id. A namespace covers the types declared in it, but not their subtypes in other namespaces.
  */
-function covers(pattern: Pattern, type: TypeDeclaration, id: Target['id'] | null): boolean | null {
+function covers(
+  pattern: RulePattern,
+  type: TypeDeclaration,
+  id: Target['id'] | null,
+): boolean | null {
   switch (pattern.kind) {
     case 'any':
       return true
@@ -116,7 +125,7 @@ export class AccessControl {
    * match and a DENY rule does, so that errors never allow anything.
    */
   async decide(
-    operation: Operation,
+    operation: AccessOperation,
     subjects: readonly Subject[],
     context: AccessContext,
     evaluate: ConditionEvaluator,
@@ -137,7 +146,11 @@ export class AccessControl {
   }
 
   /** Whether `operation` is allowed on all instances of `type`; null if the result depends on the instance. */
-  allowsAll(operation: Operation, type: TypeDeclaration, context: AccessContext): boolean | null {
+  allowsAll(
+    operation: AccessOperation,
+    type: TypeDeclaration,
+    context: AccessContext,
+  ): boolean | null {
     if (this.#rules === null) return true
     for (const rule of this.#rules) {
       if (!applies(rule, operation, context)) continue
@@ -151,7 +164,7 @@ export class AccessControl {
 
 function applies(
   rule: AccessRule,
-  operation: Operation,
+  operation: AccessOperation,
   { participant, transaction }: AccessContext,
 ): boolean {
   if (!rule.operations.includes(operation)) return false

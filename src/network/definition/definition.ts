@@ -5,8 +5,8 @@ import { NetworkError } from '../errors.ts'
 import { parseModelFile } from '../language/model-parser.ts'
 import { parseQueries } from '../language/query-parser.ts'
 import { parseRules } from '../language/rule-parser.ts'
-import { outlineScript, type ScriptComment, scriptErrorOf } from '../language/script.ts'
-import { type Finding, Findings, findingText, type SourceFile } from '../language/source.ts'
+import { findScriptError, outlineScript, type ScriptComment } from '../language/script.ts'
+import { Findings, findingText, type SourceFile, type SourceFinding } from '../language/source.ts'
 import { checkModel } from '../model/checker.ts'
 import type { Model } from '../model/model.ts'
 import { SYSTEM_NAMESPACE } from '../model/system.ts'
@@ -39,10 +39,10 @@ function readPackage(file: SourceFile, findings: Findings): NetworkPackage {
   const { name, version, description, engines, daicho } = json
   if (typeof name !== 'string' || !NAME.test(name) || RESERVED.includes(name)) {
     const form = 'at most 64 lower-case letters, digits, “-”, “_” and “.”, and not a reserved name'
-    findings.errorIn(file.path, `“name” must be the name of the network: ${form}`)
+    findings.fileError(file.path, `“name” must be the name of the network: ${form}`)
   }
   if (typeof version !== 'string' || !VERSION.test(version)) {
-    findings.errorIn(file.path, '“version” must be a version like 1.0.0')
+    findings.fileError(file.path, '“version” must be a version like 1.0.0')
   }
   const flags = isJsonObject(daicho) ? daicho : {}
   const forComposer = isJsonObject(engines) && engines.composer !== undefined
@@ -60,9 +60,9 @@ function parseManifest(file: SourceFile, findings: Findings): JsonObject {
   try {
     const json: unknown = parseJson(file.text)
     if (isJsonObject(json)) return json
-    findings.errorIn(file.path, 'not a JSON object')
+    findings.fileError(file.path, 'not a JSON object')
   } catch (error) {
-    findings.errorIn(file.path, `not valid JSON: ${error instanceof Error ? error.message : ''}`)
+    findings.fileError(file.path, `not valid JSON: ${error instanceof Error ? error.message : ''}`)
   }
   return { name: 'unnamed', version: '0.0.0' }
 }
@@ -76,7 +76,7 @@ function flag(
 ): boolean {
   const value = flags[name] ?? fallback
   if (typeof value === 'boolean') return value
-  findings.errorIn(file.path, `“daicho.${name}” must be true or false`)
+  findings.fileError(file.path, `“daicho.${name}” must be true or false`)
   return fallback
 }
 
@@ -98,7 +98,7 @@ const PARAMETER_TAG = /^[ \t*]*@param\b(?:\s*\{\s*[!?]?\s*([\p{L}\p{Nd}_$.]+)\s*
  * `@param {ns.Type} name`, and functions named `on<Type>`. Adds problems to `findings`.
  * Source: Composer 0.20.9, `javascriptparser.js` and `compiledscriptbundle.js`.
  */
-function processorsOf(
+function findProcessors(
   scripts: readonly SourceFile[],
   model: Model,
   findings: Findings,
@@ -194,30 +194,30 @@ export interface NetworkDefinition extends NetworkPackage {
   readonly queries: ReadonlyMap<string, NamedQuery>
   readonly scripts: readonly SourceFile[]
   readonly processors: readonly Processor[]
-  readonly warnings: readonly Finding[]
+  readonly warnings: readonly SourceFinding[]
 }
 
 /** The findings in a network's files. `definition` is null if there are errors. */
 export interface NetworkReport {
-  readonly findings: readonly Finding[]
+  readonly findings: readonly SourceFinding[]
   readonly definition: NetworkDefinition | null
 }
 
 /** Checks all files of a network. */
 export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
   const findings = new Findings()
-  const read = (path: string): SourceFile => textOf(path, files, findings)
+  const read = (path: string): SourceFile => readSource(path, files, findings)
   const paths = [...files.keys()]
   const about = readPackage(read('package.json'), findings)
 
   const models = paths.filter((path) => path.endsWith('.cto')).map(read)
-  if (models.length === 0) findings.errorIn('models', 'there is no model (.cto file)')
+  if (models.length === 0) findings.fileError('models', 'there is no model (.cto file)')
   const parsed = models.flatMap((file) => parseModelFile(file, findings) ?? [])
   const model = checkModel(parsed, findings)
 
   const scripts = paths.filter((path) => path.endsWith('.js')).map(read)
   const valid = scripts.filter((file) => isScript(file, findings))
-  const processors = processorsOf(valid, model, findings)
+  const processors = findProcessors(valid, model, findings)
 
   // As in Composer, an empty file is no file.
   const rules =
@@ -241,7 +241,7 @@ export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
 }
 
 /** Returns the network in `source`. Errors: NETWORK_INVALID with all findings. */
-export function definitionOf(source: NetworkSource): NetworkDefinition {
+export function requireDefinition(source: NetworkSource): NetworkDefinition {
   const { findings, definition } = checkNetwork(source)
   if (definition !== null) return definition
   const errors = findings.filter(({ severity }) => severity === 'error')
@@ -252,23 +252,23 @@ export function definitionOf(source: NetworkSource): NetworkDefinition {
 }
 
 /** Returns the network in a `.bna`. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
-export function definitionIn(archive: Buffer): NetworkDefinition {
-  return definitionOf({ files: readArchive(archive), packed: archive })
+export function readDefinition(archive: Buffer): NetworkDefinition {
+  return requireDefinition({ files: readArchive(archive), packed: archive })
 }
 
-function textOf(path: string, files: NetworkFiles, findings: Findings): SourceFile {
+function readSource(path: string, files: NetworkFiles, findings: Findings): SourceFile {
   const bytes = files.get(path) ?? Buffer.alloc(0)
   try {
     return { path, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) }
   } catch {
-    findings.errorIn(path, 'not valid UTF-8')
+    findings.fileError(path, 'not valid UTF-8')
     return { path, text: '' }
   }
 }
 
 /** Whether a script has no syntax errors. Adds an error to `findings` if it has. */
 function isScript(file: SourceFile, findings: Findings): boolean {
-  const wrong = scriptErrorOf(file.text)
-  if (wrong !== null) findings.errorIn(file.path, wrong.message, wrong)
+  const wrong = findScriptError(file.text)
+  if (wrong !== null) findings.fileError(file.path, wrong.message, wrong)
   return wrong === null
 }

@@ -89,15 +89,15 @@ const FILE_TYPE = 0o170000
 /** Returns the files in a `.bna`. Errors: NETWORK_UNREADABLE. */
 export function readArchive(archive: Buffer): NetworkFiles {
   try {
-    return filesIn(archive)
+    return unpackFiles(archive)
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
     throw unreadable('the archive is incomplete', error)
   }
 }
 
-function filesIn(archive: Buffer): NetworkFiles {
-  const end = endOf(archive)
+function unpackFiles(archive: Buffer): NetworkFiles {
+  const end = findEndRecord(archive)
   const count = archive.readUInt16LE(end + 10)
   if (count > MEMBERS_MAX) throw unreadable(`the archive lists more than ${MEMBERS_MAX} files`)
   const set = new FileSet()
@@ -112,7 +112,7 @@ function filesIn(archive: Buffer): NetworkFiles {
   return set.files()
 }
 
-function endOf(archive: Buffer): number {
+function findEndRecord(archive: Buffer): number {
   const from = Math.max(0, archive.length - END_BYTES - COMMENT_BYTES_MAX)
   for (let at = archive.length - END_BYTES; at >= from; at -= 1) {
     if (archive.readUInt32LE(at) === END) return at
@@ -234,7 +234,7 @@ export function readNetwork(path: string): NetworkSource {
 
 function readDirectory(root: string): NetworkFiles {
   const set = new FileSet()
-  const dependencies = dependenciesOf(join(root, 'package.json'))
+  const dependencies = readDependencies(join(root, 'package.json'))
   let seen = 0
   const walk = (folder: string): void => {
     for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
@@ -271,7 +271,7 @@ function canContainFiles(path: string, dependencies: readonly string[]): boolean
   )
 }
 
-function dependenciesOf(path: string): string[] {
+function readDependencies(path: string): string[] {
   try {
     const { dependencies }: { dependencies?: object } = parseJson(readFileSync(path, 'utf8'))
     return Object.keys(dependencies ?? {})

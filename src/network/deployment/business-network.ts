@@ -11,11 +11,11 @@ import type { Target, TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import { parseStatement } from '../queries/check.ts'
 import {
-  entryOf,
-  objectIn,
+  parseStored,
   type ResourceChange,
   ResourceDatabase,
   type StoredResource,
+  toOwnChange,
 } from '../resources/database.ts'
 import { Guard, isExhausted } from '../resources/guard.ts'
 import { missing, removed, requireType, submittedFields } from '../resources/instances.ts'
@@ -27,19 +27,24 @@ import {
   resourceFilter,
 } from '../resources/listing.ts'
 import { deploymentChanges, networkItem, tombstone } from '../resources/network-item.ts'
-import { registriesOf } from '../resources/overlay.ts'
-import { type ParameterTexts, parametersIn, parameterTexts, runQuery } from '../resources/query.ts'
+import { createRegistries } from '../resources/overlay.ts'
+import {
+  type ParameterTexts,
+  parameterTexts,
+  pickParameters,
+  runQuery,
+} from '../resources/query.ts'
 import {
   ADMIN,
   type Caller,
+  createTransaction,
   isRevoked,
-  recordsOf,
-  transactionOf,
+  transactionRecords,
 } from '../resources/transaction.ts'
-import type { ChangeRequest } from '../transactions/messages.ts'
+import type { NetworkChange } from '../transactions/messages.ts'
 import { type EmittedEvent, EventFeed } from './event-feed.ts'
 import { NetworkThread } from './network-thread.ts'
-import { type Outcome, Pipeline, type WritePosition } from './pipeline.ts'
+import { type DurableOutcome, Pipeline, type WritePosition } from './pipeline.ts'
 import { requireFreeName } from './recorded-networks.ts'
 import { type FieldDefault, upgradedResources } from './upgrade.ts'
 
@@ -91,7 +96,7 @@ export class BusinessNetwork {
     const { name } = definition
     this.#deps = deps
     this.#definition = definition
-    this.#database = databaseOf(definition, ledger)
+    this.#database = openResources(definition, ledger)
     this.events = new EventFeed(this.#database)
     const parts = {
       database: ledger.write.ownDatabase(name),
@@ -140,7 +145,7 @@ export class BusinessNetwork {
     if (named === undefined) {
       throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
     }
-    return runQuery(this.#guard(caller, signal), named, parametersIn(query, named), query)
+    return runQuery(this.#guard(caller, signal), named, pickParameters(query, named), query)
   }
 
   /**
@@ -189,7 +194,7 @@ export class BusinessNetwork {
   }
 
   /** Makes a change in one block. Errors: as for `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */
-  async change(change: ChangeRequest, caller: Caller): Promise<Made> {
+  async change(change: NetworkChange, caller: Caller): Promise<Made> {
     const { reply, recorded } = await this.#pipeline.request(change, caller)
     if (recorded === null) throw new Error(`${change.kind} was not recorded`)
     return { ...recorded, resources: Array.isArray(reply) ? reply : [] }
@@ -205,7 +210,7 @@ export class BusinessNetwork {
     { qualifiedName: type }: TypeDeclaration,
     given: Json,
     caller: Caller,
-  ): Promise<Outcome> {
+  ): Promise<DurableOutcome> {
     const fields = submittedFields(given)
     return this.#pipeline.request({ kind: 'submit', type, fields }, caller)
   }
@@ -259,7 +264,7 @@ export class BusinessNetwork {
    */
   async lookUp(target: Target): Promise<JsonObject | null> {
     const stored = await this.#database.read(target)
-    return stored === null ? null : objectIn(stored.text)
+    return stored === null ? null : parseStored(stored.text)
   }
 
   /** Whether the identity of a formerly valid caller has been revoked, or its participant deleted. */
@@ -285,7 +290,7 @@ export class BusinessNetwork {
         const writes = await upgradedResources(this.#database, this.#definition, next, defaults)
         await this.#record('StartBusinessNetwork', item, writes)
         this.#definition = next
-        this.#database = databaseOf(next, this.#deps.ledger)
+        this.#database = openResources(next, this.#deps.ledger)
         await this.#pipeline.exchange(thread)
       })
     } catch (error) {
@@ -302,7 +307,7 @@ export class BusinessNetwork {
       // This process may have made the upgrade itself while this call waited.
       if (next.sha256 === this.#definition.sha256) return
       this.#definition = next
-      this.#database = databaseOf(next, this.#deps.ledger)
+      this.#database = openResources(next, this.#deps.ledger)
       await this.#pipeline.exchange(null)
     })
   }
@@ -329,10 +334,10 @@ export class BusinessNetwork {
   /** Records a system transaction and the new item of the network. Must be called within an exclusive task. */
   async #record(verb: string, item: JsonObject, writes: readonly ResourceChange[]): Promise<void> {
     const { name } = this.#definition
-    const transaction = transactionOf(systemType(verb), this.#pipeline.stamp(), {})
-    const changes = [...recordsOf(transaction, ADMIN, []), ...writes]
+    const transaction = createTransaction(systemType(verb), this.#pipeline.stamp(), {})
+    const changes = [...transactionRecords(transaction, ADMIN, []), ...writes]
     const deployment = this.#deploymentBefore(this.#definition, this.#pipeline.isRecorded)
-    const entries = changes.map((change) => entryOf(name, change))
+    const entries = changes.map((change) => toOwnChange(name, change))
     const itemChange: Change = { method: 'update_item', db: name, item }
     await this.#pipeline.record(toUnit([...deployment, itemChange, ...entries]))
   }
@@ -404,6 +409,6 @@ export class BusinessNetwork {
   }
 }
 
-function databaseOf({ name, model }: NetworkDefinition, { reader }: LedgerService) {
-  return new ResourceDatabase(name, reader, registriesOf(model))
+function openResources({ name, model }: NetworkDefinition, { reader }: LedgerService) {
+  return new ResourceDatabase(name, reader, createRegistries(model))
 }

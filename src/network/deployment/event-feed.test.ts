@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { systemType } from '../model/system.ts'
-import type { RecordedChanges, ResourceChange, ResourceDatabase } from '../resources/database.ts'
+import type { NetworkBlock, ResourceChange, ResourceDatabase } from '../resources/database.ts'
 import { type EmittedEvents, EventFeed } from './event-feed.ts'
 
 const event = (n: number) => ({ $class: 'org.test.Moved', eventId: `e${n}`, n })
@@ -14,7 +14,7 @@ const HISTORIAN = systemType('HistorianRecord')
 /** Returns the event feed of a chain; `changes` has one list per block. Each read returns at most two blocks. */
 function feedOf(...changes: ResourceChange[][]): EventFeed {
   const database = {
-    async changesAt(from: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
+    async changesAt(from: number): Promise<{ blocks: NetworkBlock[]; next: number }> {
       const page = changes.slice(from, from + 2)
       const none = { deployed: null, removed: false }
       const blocks = page.map((list, at) => ({ height: from + at, changes: list, ...none }))

@@ -4,10 +4,10 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { compiledEngine } from '../runtime/engine.ts'
 import {
-  errorOf,
   type FromThread,
   type ThreadStart,
   type ToThread,
+  toError,
 } from '../transactions/messages.ts'
 
 /** Stack size of the thread, MB: so large that deep recursion in the sandbox reaches the sandbox's own limit first. */
@@ -68,7 +68,7 @@ export class NetworkThread {
           thread.#worker.listen(null)
           started.resolve()
         }
-        if ('failed' in message) started.reject(errorOf(message.failed))
+        if ('failed' in message) started.reject(toError(message.failed))
       },
       ended: (end) => started.reject(end === 'DEADLINE' ? tooSlow() : busy()),
     })

@@ -6,7 +6,7 @@ import { removed } from '../resources/instances.ts'
 import { definitionInItem, isTombstone } from '../resources/network-item.ts'
 import { ADMIN } from '../resources/transaction.ts'
 import type { NetworkVerification, VerificationProgress } from '../transactions/messages.ts'
-import { errorOf } from '../transactions/messages.ts'
+import { toError } from '../transactions/messages.ts'
 import { BusinessNetwork, type NetworkDeps } from './business-network.ts'
 import { NetworkThread } from './network-thread.ts'
 import {
@@ -258,7 +258,7 @@ export class Networks {
       message: (message) => {
         if ('progress' in message) onProgress(message.progress)
         if ('verified' in message) verified.resolve(message.verified)
-        if ('failed' in message) verified.reject(errorOf(message.failed))
+        if ('failed' in message) verified.reject(toError(message.failed))
       },
       ended: () => {
         const text = 'the thread of the verification has ended; try again'

@@ -8,10 +8,10 @@ import { NetworkError } from '../errors.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import type { Caller, Stamp } from '../resources/transaction.ts'
 import {
-  type ChangeRequest,
-  errorOf,
   type FromThread,
+  type NetworkChange,
   type ToThread,
+  toError,
 } from '../transactions/messages.ts'
 import type { NetworkThread, ThreadEnd } from './network-thread.ts'
 
@@ -33,7 +33,7 @@ export interface WritePosition extends Written {
 }
 
 /** The durable outcome of a request. */
-export interface Outcome {
+export interface DurableOutcome {
   readonly reply: Json
   /** Null if the request changed nothing. */
   readonly recorded: WritePosition | null
@@ -160,10 +160,10 @@ export class Pipeline {
   }
 
   /** Makes a change; resolves when it is durable. Errors: as for `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */
-  async request(change: ChangeRequest, caller: Caller): Promise<Outcome> {
+  async request(change: NetworkChange, caller: Caller): Promise<DurableOutcome> {
     const message = { id: this.#nextId(), caller, stamp: this.stamp(), change }
     const { answer, written } = await this.#send(message)
-    if ('failure' in answer) throw errorOf(answer.failure)
+    if ('failure' in answer) throw toError(answer.failure)
     assert('decision' in answer)
     const { reply, unit, transactionAt, writeAt } = answer.decision
     if (unit === null || written === null) return { reply, recorded: null }
@@ -177,7 +177,7 @@ export class Pipeline {
    */
   async evaluate(condition: ConditionRequest): Promise<readonly (boolean | null)[]> {
     const { answer } = await this.#send({ id: this.#nextId(), condition })
-    if ('failure' in answer) throw errorOf(answer.failure)
+    if ('failure' in answer) throw toError(answer.failure)
     assert('values' in answer)
     return answer.values
   }
@@ -458,7 +458,7 @@ export class Pipeline {
   #write(): void {
     while (!this.#isWriting && this.#decided.length > 0) {
       const batch = this.#nextBatch()
-      const unit = batch.flatMap(toUnit)
+      const unit = batch.flatMap(decidedUnit)
       const isRecorded = unit.length > 0
       const { turns } = this.#parts.database
       if (!isRecorded && turns === null) {
@@ -480,7 +480,7 @@ export class Pipeline {
     let operations = 0
     let characters = 0
     const end = this.#decided.findIndex((decided, at) => {
-      const unit = toUnit(decided)
+      const unit = decidedUnit(decided)
       operations += unit.length
       for (const operation of unit) if ('text' in operation) characters += operation.text.length
       return at > 0 && (operations > OPERATIONS_MAX || characters > CHARACTERS_MAX)
@@ -504,7 +504,7 @@ export class Pipeline {
     for (const decided of batch) {
       const { pending, answer } = decided
       pending.resolve({ answer, written: written === null ? null : { ...written, position } })
-      position += toUnit(decided).length
+      position += decidedUnit(decided).length
     }
     this.#write()
     this.#advance()
@@ -548,6 +548,6 @@ export class Pipeline {
   }
 }
 
-function toUnit({ answer }: Decided): UnitOfWork {
+function decidedUnit({ answer }: Decided): UnitOfWork {
   return ('decision' in answer ? answer.decision.unit : null) ?? []
 }

@@ -3,7 +3,7 @@ import { isJsonObject } from '../../base/json.ts'
 import { NETWORK_TYPE, networkItemId, StoreError, unpackHeight } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import { NetworkError } from '../errors.ts'
-import { objectIn } from '../resources/database.ts'
+import { parseStored } from '../resources/database.ts'
 import { isTombstone } from '../resources/network-item.ts'
 
 /**
@@ -45,7 +45,7 @@ async function changedNetworks(
       for (const text of entries) {
         // Skips most entries without parsing them, because most entries do not record a network.
         if (!text.includes(NETWORK_TYPE)) continue
-        const { db, item } = objectIn(text)
+        const { db, item } = parseStored(text)
         const id = isJsonObject(item) ? item.id : null
         if (typeof db === 'string' && id === networkItemId(db)) names.add(db)
       }

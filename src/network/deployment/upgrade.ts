@@ -1,13 +1,16 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
-import { storedJson } from '../../ledger/core.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE } from '../model/system.ts'
 import { checkInstance, PROBLEMS_MAX, type Problem, pointer } from '../model/validation.ts'
-import type { ResourceChange, ResourceDatabase } from '../resources/database.ts'
-import { targetOfItem } from '../resources/database.ts'
+import {
+  parseItemId,
+  parseStored,
+  type ResourceChange,
+  type ResourceDatabase,
+} from '../resources/database.ts'
 
 /** A value for a new field of stored resources. */
 export interface FieldDefault {
@@ -46,9 +49,10 @@ export async function upgradedResources(
   const problems: Problem[] = []
   for await (const page of database.items()) {
     for (const { id, text } of page) {
-      const target = targetOfItem(id)
+      const target = parseItemId(id)
       if (target === null || target.type.startsWith(`${SYSTEM_NAMESPACE}.`)) continue
-      const stored = resourceIn(text)
+      const { resource } = parseStored(text)
+      const stored = isJsonObject(resource) ? resource : {}
       const upgraded = upgradedResource(stored, target, current, next, defaults)
       if (Array.isArray(upgraded)) {
         problems.push(
@@ -119,19 +123,19 @@ function withDefaults(
 function changedMember(before: Json, after: Json | undefined, path: string): string | null {
   const isList = Array.isArray(before) && Array.isArray(after) && before.length === after.length
   if (isList) {
-    return firstOf(before.entries(), ([at, each]) =>
+    return findFirst(before.entries(), ([at, each]) =>
       changedMember(each, after[at], pointer(path, at)),
     )
   }
   if (isJsonObject(before) && isJsonObject(after)) {
-    return firstOf(Object.entries(before), ([name, each]) =>
+    return findFirst(Object.entries(before), ([name, each]) =>
       changedMember(each, after[name], pointer(path, name)),
     )
   }
   return before === after ? null : path
 }
 
-function firstOf<Value>(values: Iterable<Value>, find: (value: Value) => string | null) {
+function findFirst<Value>(values: Iterable<Value>, find: (value: Value) => string | null) {
   for (const value of values) {
     const found = find(value)
     if (found !== null) return found
@@ -151,9 +155,4 @@ function refused(problems: readonly Problem[]): NetworkError {
   const [first] = problems
   const message = `stored resources do not fit the new model: ${first?.path}: ${first?.message}`
   return new NetworkError('UPGRADE_INVALID', message, { problems })
-}
-
-function resourceIn(itemText: string): JsonObject {
-  const item: Json = storedJson(itemText)
-  return isJsonObject(item) && isJsonObject(item.resource) ? item.resource : {}
 }

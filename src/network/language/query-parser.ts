@@ -13,13 +13,13 @@ export type Operand =
     }
 
 const COMPARISONS = ['==', '!=', '>=', '<=', '>', '<'] as const
-export type Comparison = (typeof COMPARISONS)[number]
+export type ComparisonOperator = (typeof COMPARISONS)[number]
 
-export type Condition =
-  | { readonly kind: 'and' | 'or'; readonly parts: readonly Condition[] }
+export type QueryCondition =
+  | { readonly kind: 'and' | 'or'; readonly parts: readonly QueryCondition[] }
   | {
       readonly kind: 'compare'
-      readonly operator: Comparison
+      readonly operator: ComparisonOperator
       readonly left: Operand
       readonly right: Operand
       readonly at: number
@@ -29,12 +29,12 @@ export type Condition =
       readonly kind: 'contains'
       readonly path: readonly string[]
       readonly values: readonly Operand[]
-      readonly where: Condition | null
+      readonly where: QueryCondition | null
       readonly at: number
     }
 
 /** The argument of LIMIT or SKIP. */
-export type Bound = Extract<Operand, { kind: 'parameter' | 'value' }>
+export type RowLimit = Extract<Operand, { kind: 'parameter' | 'value' }>
 
 export interface QueryNode {
   readonly name: string
@@ -44,14 +44,14 @@ export interface QueryNode {
   readonly typeAt: number
   /** The name after FROM; null without FROM. */
   readonly registry: string | null
-  readonly where: Condition | null
+  readonly where: QueryCondition | null
   readonly order: readonly {
     readonly path: readonly string[]
     readonly descending: boolean
     readonly at: number
   }[]
-  readonly limit: Bound | null
-  readonly skip: Bound | null
+  readonly limit: RowLimit | null
+  readonly skip: RowLimit | null
 }
 
 /** Maximum nesting depth of conditions. */
@@ -144,7 +144,7 @@ class QueryParser {
     return order
   }
 
-  #bound(): Bound {
+  #bound(): RowLimit {
     const operand = this.#operand()
     if (operand.kind === 'parameter') return operand
     const { kind } = operand
@@ -157,18 +157,18 @@ class QueryParser {
     )
   }
 
-  #or(): Condition {
+  #or(): QueryCondition {
     return this.#chain('or', 'OR', () => this.#chain('and', 'AND', () => this.#term()))
   }
 
-  #chain(kind: 'and' | 'or', word: string, read: () => Condition): Condition {
+  #chain(kind: 'and' | 'or', word: string, read: () => QueryCondition): QueryCondition {
     const first = read()
     const parts = [first]
     while (this.#tokens.accept(word)) parts.push(read())
     return parts.length === 1 ? first : { kind, parts }
   }
 
-  #term(): Condition {
+  #term(): QueryCondition {
     const tokens = this.#tokens
     if (!tokens.is('(')) return this.#comparison()
     const { start } = tokens.take()
@@ -183,7 +183,7 @@ class QueryParser {
     return { kind: 'contains', path: this.#path(), values: [], where: condition, at }
   }
 
-  #comparison(): Condition {
+  #comparison(): QueryCondition {
     const tokens = this.#tokens
     if (tokens.is('[')) {
       const values = this.#list()
@@ -201,14 +201,14 @@ class QueryParser {
     return { kind: 'compare', operator, left, right, at }
   }
 
-  #operator(): Comparison {
+  #operator(): ComparisonOperator {
     const operator = COMPARISONS.find((known) => this.#tokens.is(known))
     if (operator === undefined) throw this.#tokens.unexpected('==, !=, >, >=, <, <= or CONTAINS')
     this.#tokens.take()
     return operator
   }
 
-  #contains(path: readonly string[], at: number): Condition {
+  #contains(path: readonly string[], at: number): QueryCondition {
     const tokens = this.#tokens
     const none = { kind: 'contains', path, at } as const
     if (tokens.is('(')) return { ...none, values: [], where: this.#term() }

@@ -1,24 +1,24 @@
-import { scriptErrorOf } from './script.ts'
+import { findScriptError } from './script.ts'
 import { type Findings, type SourceFile, SyntaxFailure, Tokens } from './source.ts'
 
 // The syntax tree of `permissions.acl`. `at` is an offset in the file.
 
 const OPERATIONS = ['CREATE', 'READ', 'UPDATE', 'DELETE'] as const
-export type Operation = (typeof OPERATIONS)[number]
+export type AccessOperation = (typeof OPERATIONS)[number]
 
 /**
  * The participants or resources to which a rule applies: all (`**`, or `ANY` for participants), all types in a
  * namespace (`ns.*`), all types in a namespace and its nested namespaces (`ns.**`), a type and its subtypes
  * (`ns.Type`), or a single resource (`ns.Type#id`).
  */
-export type Pattern =
+export type RulePattern =
   | { readonly kind: 'any' }
   | { readonly kind: 'namespace'; readonly namespace: string; readonly deep: boolean }
   | { readonly kind: 'type'; readonly type: string; readonly id: string | null }
 
 /** A pattern, with the name of the variable that contains the matched resource in conditions. */
-export interface Bound {
-  readonly pattern: Pattern
+export interface BoundPattern {
+  readonly pattern: RulePattern
   readonly variable: string | null
   readonly at: number
 }
@@ -27,10 +27,10 @@ export interface RuleNode {
   readonly name: string
   readonly at: number
   readonly description: string
-  readonly participant: Bound
-  readonly operations: readonly Operation[]
-  readonly resource: Bound
-  readonly transaction: Bound | null
+  readonly participant: BoundPattern
+  readonly operations: readonly AccessOperation[]
+  readonly resource: BoundPattern
+  readonly transaction: BoundPattern | null
   /** The condition as the source of a JavaScript function; see `conditionSource`. */
   readonly condition: string | null
   readonly allows: boolean
@@ -60,10 +60,10 @@ export function parseRules(file: SourceFile, findings: Findings): RuleNode[] {
 
 interface Parts {
   description?: string
-  participant?: Bound
-  operations?: Operation[]
-  resource?: Bound
-  transaction?: Bound
+  participant?: BoundPattern
+  operations?: AccessOperation[]
+  resource?: BoundPattern
+  transaction?: BoundPattern
   condition?: { text: string; at: number }
   allows?: boolean
 }
@@ -91,7 +91,7 @@ function readRule(tokens: Tokens): RuleNode {
  * parameters are the participant, the resource and the transaction. The condition has its own lines, because it can
  * end with a line comment.
  */
-function conditionSource(text: string, bounds: readonly (Bound | null)[]): string {
+function conditionSource(text: string, bounds: readonly (BoundPattern | null)[]): string {
   const parameters = bounds.map((bound, at) => bound?.variable ?? `__unnamed${at}`)
   return `(function (${parameters.join(', ')}) { return (\n${text}\n) })`
 }
@@ -107,7 +107,7 @@ function checkedCondition(
   tokens: Tokens,
 ): string {
   const source = conditionSource(text, [participant, resource, transaction])
-  const wrong = scriptErrorOf(source) ?? scriptErrorOf(`[\n${text}\n]`)
+  const wrong = findScriptError(source) ?? findScriptError(`[\n${text}\n]`)
   if (wrong !== null) {
     // The first line of the condition is the second line of the source. An error in the first line concerns a variable.
     const lines = text.split('\n').slice(0, Math.max(0, wrong.line - 2))
@@ -138,7 +138,7 @@ function readPart(tokens: Tokens, parts: Parts): void {
 
 const BOUND: readonly string[] = ['participant', 'resource', 'transaction']
 
-function readBound(tokens: Tokens, part: string): Bound {
+function readBound(tokens: Tokens, part: string): BoundPattern {
   let variable: string | null = null
   if (tokens.accept('(')) {
     variable = tokens.expectKind('name', 'the name of a variable').text
@@ -149,7 +149,7 @@ function readBound(tokens: Tokens, part: string): Bound {
   if (tokens.accept('ANY')) return { pattern: { kind: 'any' }, variable, at }
   if (kind !== 'string') throw tokens.unexpected(`the ${part} in quotes`)
   const { text } = tokens.take()
-  const pattern = patternOf(text, part === 'participant')
+  const pattern = parsePattern(text, part === 'participant')
   if (pattern === null) throw tokens.failure(at, `“${text}” is not a valid ${part}`)
   return { pattern, variable, at }
 }
@@ -158,7 +158,7 @@ const NAMESPACE = /^([\p{L}_][\p{L}\p{Nd}_]*(?:\.[\p{L}_][\p{L}\p{Nd}_]*)*)\.(\*
 const TYPE =
   /^([\p{L}_][\p{L}\p{Nd}_]*(?:\.[\p{L}_][\p{L}\p{Nd}_]*)*)(?:#(?:"([^"]+)"|'([^']+)'|([^"'].*)))?$/u
 
-function patternOf(text: string, ofParticipant: boolean): Pattern | null {
+function parsePattern(text: string, ofParticipant: boolean): RulePattern | null {
   if (text === '**' || (text === 'ANY' && ofParticipant)) return { kind: 'any' }
   const [, namespace, stars] = NAMESPACE.exec(text) ?? []
   if (namespace !== undefined) return { kind: 'namespace', namespace, deep: stars === '**' }
@@ -167,9 +167,9 @@ function patternOf(text: string, ofParticipant: boolean): Pattern | null {
   return { kind: 'type', type, id: double ?? single ?? bare ?? null }
 }
 
-function readOperations(tokens: Tokens): Operation[] {
+function readOperations(tokens: Tokens): AccessOperation[] {
   if (tokens.acceptStart('ALL')) return [...OPERATIONS]
-  const operations: Operation[] = []
+  const operations: AccessOperation[] = []
   do {
     const operation = OPERATIONS.find((known) => tokens.acceptStart(known))
     if (operation === undefined) throw tokens.unexpected('CREATE, READ, UPDATE, DELETE or ALL')

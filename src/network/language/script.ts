@@ -10,7 +10,7 @@ export interface ScriptError {
 const SCRIPT_NAME = 'script'
 
 /** Returns the syntax error in a script, or null. The script is compiled but never run. */
-export function scriptErrorOf(text: string): ScriptError | null {
+export function findScriptError(text: string): ScriptError | null {
   try {
     new Script(text, { filename: SCRIPT_NAME })
     return null
@@ -79,7 +79,7 @@ export function outlineScript(text: string): {
   /** Whether the word `function` has been read after `start`, and the star after it. */
   let isDeclared = false
   let isGenerator = false
-  for (const { token, isTopLevel, isNewLine } of tokensOf(text, comments)) {
+  for (const { token, isTopLevel, isNewLine } of scriptTokens(text, comments)) {
     if (token === null) {
       comment = comments.at(-1) ?? null
       continue
@@ -120,7 +120,7 @@ interface ReadToken {
 }
 
 /** Yields the tokens of a script. Adds its comments to `comments`. */
-function* tokensOf(text: string, comments: ScriptComment[]): Generator<ReadToken> {
+function* scriptTokens(text: string, comments: ScriptComment[]): Generator<ReadToken> {
   /** The open brackets, each with the word before it. */
   const open: { bracket: string; word: string }[] = []
   const lastCommentEnd = text.lastIndexOf('*/')

@@ -5,7 +5,7 @@ export interface SourceFile {
 }
 
 /** An error or a warning about a position in a network's files. */
-export interface Finding {
+export interface SourceFinding {
   readonly severity: 'error' | 'warning'
   readonly path: string
   /** Line number from 1; 0 if the finding is about the whole file, or a missing file. */
@@ -22,7 +22,7 @@ const MESSAGE_LENGTH_MAX = 1_000
 
 /** Collects the findings of a network, up to FINDINGS_MAX. */
 export class Findings {
-  readonly #list: Finding[] = []
+  readonly #list: SourceFinding[] = []
   /** Offsets of the line breaks in each file. */
   readonly #lineBreaks = new Map<SourceFile, readonly number[]>()
 
@@ -44,7 +44,7 @@ export class Findings {
   }
 
   /** Adds an error about the file at `path`, by default about the whole file. */
-  errorIn(path: string, message: string, position = { line: 0, column: 0 }): void {
+  fileError(path: string, message: string, position = { line: 0, column: 0 }): void {
     this.#add({ severity: 'error', path, ...position, message })
   }
 
@@ -59,13 +59,13 @@ export class Findings {
   }
 
   /** Returns all findings, sorted by file and position. */
-  sorted(): Finding[] {
+  sorted(): SourceFinding[] {
     return this.#list.toSorted(
       (a, b) => compare(a.path, b.path) || a.line - b.line || a.column - b.column,
     )
   }
 
-  #add(finding: Finding): void {
+  #add(finding: SourceFinding): void {
     if (this.full) return
     this.#list.push({ ...finding, message: finding.message.slice(0, MESSAGE_LENGTH_MAX) })
   }
@@ -90,7 +90,7 @@ function compare(a: string, b: string): number {
 }
 
 /** Returns `file:line:column: severity: message`, like a compiler. */
-export function findingText({ path, line, column, message, severity }: Finding): string {
+export function findingText({ path, line, column, message, severity }: SourceFinding): string {
   const location = line === 0 ? path : `${path}:${line}:${column}`
   return `${location}: ${severity}: ${message}`
 }

@@ -12,7 +12,7 @@ import {
 import { Findings, type SourceFile } from '../language/source.ts'
 import { isIdentified, Model, type Property, type TypeDeclaration } from './model.ts'
 import { SYSTEM_MODEL, SYSTEM_NAMESPACE, SYSTEM_ROOTS, systemType } from './system.ts'
-import { inRange, instantOf, matchesPattern } from './validation.ts'
+import { inRange, matchesPattern, normalizeInstant } from './validation.ts'
 
 /** Resolves the names in one model file. */
 class Scope {
@@ -189,7 +189,9 @@ function checkedDefault(
     case 'Boolean':
       return typeof value === 'boolean' ? value : wrong('true or false')
     case 'DateTime':
-      return (typeof value === 'string' ? instantOf(value) : null) ?? wrong('a date and time')
+      return (
+        (typeof value === 'string' ? normalizeInstant(value) : null) ?? wrong('a date and time')
+      )
     case 'Double':
       return typeof value === 'number' ? value : wrong('a number')
     case 'Integer':
@@ -226,8 +228,8 @@ interface Draft extends TypeDeclaration {
 export function checkModel(files: readonly ModelFile[], findings: Findings): Model {
   const system = parseModelFile(SYSTEM_MODEL, new Findings())
   const all = system === null ? files : [system, ...files]
-  const namespaces = namespacesOf(all, findings)
-  const drafts = draftsOf(all, namespaces, findings)
+  const namespaces = collectNamespaces(all, findings)
+  const drafts = toDrafts(all, namespaces, findings)
   for (const draft of drafts.values()) linkSuperType(draft, drafts, findings)
   for (const draft of drafts.values()) breakCycle(draft, findings)
   const total = { properties: 0 }
@@ -245,7 +247,7 @@ function typeNamed(name: string, { scope }: Draft, drafts: ReadonlyMap<string, D
   return qualifiedName === null ? null : (drafts.get(qualifiedName) ?? null)
 }
 
-function namespacesOf(files: readonly ModelFile[], findings: Findings) {
+function collectNamespaces(files: readonly ModelFile[], findings: Findings) {
   const namespaces = new Map<string, readonly DeclarationNode[]>()
   for (const { namespace, namespaceAt, declarations, file } of files) {
     if (namespace === SYSTEM_NAMESPACE && file !== SYSTEM_MODEL) {
@@ -259,7 +261,7 @@ function namespacesOf(files: readonly ModelFile[], findings: Findings) {
   return namespaces
 }
 
-function draftsOf(
+function toDrafts(
   files: readonly ModelFile[],
   namespaces: ReadonlyMap<string, readonly DeclarationNode[]>,
   findings: Findings,
@@ -273,7 +275,7 @@ function draftsOf(
     if (namespaces.get(file.namespace) !== file.declarations) continue
     const scope = Scope.of(file, namespaces, known, findings)
     for (const node of file.declarations) {
-      const draft = draftOf(node, file, scope, findings)
+      const draft = toDraft(node, file, scope, findings)
       if (drafts.has(draft.qualifiedName)) {
         findings.error(file.file, node.at, `duplicate type ${node.name} in ${file.namespace}`)
       } else {
@@ -284,7 +286,7 @@ function draftsOf(
   return drafts
 }
 
-function draftOf(
+function toDraft(
   node: DeclarationNode,
   { file, namespace }: ModelFile,
   scope: Scope,

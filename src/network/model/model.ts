@@ -130,7 +130,11 @@ export function relationshipText({ type, id }: Target): string {
  * Parses the text of a relationship to `declared`: `resource:ns.Type#id`, `ns.Type#id`, or only the id. Returns an
  * error message if the text is invalid.
  */
-export function targetOf(text: string, declared: TypeDeclaration, model: Model): Target | string {
+export function parseRelationship(
+  text: string,
+  declared: TypeDeclaration,
+  model: Model,
+): Target | string {
   const rest = text.startsWith(SCHEME) ? text.slice(SCHEME.length) : text
   const hash = rest.indexOf('#')
   if (hash === -1) {

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { instantOf, matchesPattern } from './validation.ts'
+import { matchesPattern, normalizeInstant } from './validation.ts'
 
-describe('instantOf', () => {
+describe('normalizeInstant', () => {
   it.each(['', ' ', 'T', '2026', '2026-13-01', '2026-02-30', '2026-01-01T24:01:00Z'])(
     'returns null for %j',
     (text) => {
-      expect(instantOf(text)).toBe(null)
+      expect(normalizeInstant(text)).toBe(null)
     },
   )
 
@@ -17,17 +17,17 @@ describe('instantOf', () => {
     ['2026-11-20t12:00:00,123456789z', '2026-11-20T12:00:00.123Z'],
     ['+002026-11-20T00:00:00Z', '2026-11-20T00:00:00.000Z'],
   ])('normalizes %j to %j, also in a second call', (text, instant) => {
-    expect([instantOf(text), instantOf(text)]).toEqual([instant, instant])
+    expect([normalizeInstant(text), normalizeInstant(text)]).toEqual([instant, instant])
   })
 
   it('returns null for years that have no four digits, because dates are compared as texts', () => {
     const texts = ['+012026-11-20', '9999-12-31T23:59:59-01:00', '-000001-01-01']
-    expect(texts.map(instantOf)).toEqual([null, null, null])
+    expect(texts.map(normalizeInstant)).toEqual([null, null, null])
   })
 
   it('returns null for 30 February, even after a valid date', () => {
     const texts = ['2026-02-28T00:00:00.000Z', '2026-02-30T00:00:00.000Z', '']
-    expect(texts.map(instantOf)).toEqual([texts[0], null, null])
+    expect(texts.map(normalizeInstant)).toEqual([texts[0], null, null])
   })
 })
 

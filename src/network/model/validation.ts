@@ -5,9 +5,9 @@ import {
   isA,
   type Model,
   type Property,
+  parseRelationship,
   relationshipText,
   type TypeDeclaration,
-  targetOf,
   typeText,
 } from './model.ts'
 
@@ -57,7 +57,7 @@ const NORMALIZED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
  * 30 February. The default time is midnight; the default zone is UTC. Years have four digits, because dates are compared
  * as texts, and `+012026` would be less than `2026`.
  */
-export function instantOf(text: string): string | null {
+export function normalizeInstant(text: string): string | null {
   // Fast path, because most dates are already normalized.
   if (NORMALIZED.test(text) && roundTrips(text)) return text
   const match = ISO.exec(text)
@@ -131,7 +131,7 @@ export interface Strictness {
 }
 
 /** A normalized instance, or all problems of an invalid instance. */
-export type Checked =
+export type CheckedInstance =
   | { readonly resource: JsonObject; readonly problems: null }
   | { readonly resource: null; readonly problems: readonly Problem[] }
 
@@ -147,7 +147,7 @@ export function checkInstance(
   type: TypeDeclaration,
   value: JsonObject,
   strictness: Strictness,
-): Checked {
+): CheckedInstance {
   const checker = new InstanceChecker(model, strictness)
   const resource = checker.instance(value, type)
   const { problems } = checker
@@ -168,7 +168,7 @@ class InstanceChecker {
   }
 
   instance(value: JsonObject, declared: TypeDeclaration): JsonObject | null {
-    const type = this.#classOf(value, declared)
+    const type = this.#concreteType(value, declared)
     if (type === null) return null
     const normalized: JsonObject = { $class: type.qualifiedName }
     for (const [name, property] of type.properties) {
@@ -185,7 +185,7 @@ class InstanceChecker {
     return normalized
   }
 
-  #classOf({ $class: named }: JsonObject, declared: TypeDeclaration): TypeDeclaration | null {
+  #concreteType({ $class: named }: JsonObject, declared: TypeDeclaration): TypeDeclaration | null {
     const name = named === undefined ? declared.qualifiedName : named
     const type = typeof name === 'string' ? this.#model.type(name) : null
     if (type === null || !isA(type, declared)) {
@@ -242,7 +242,7 @@ class InstanceChecker {
   #relationship(value: Json, type: TypeDeclaration): Json {
     const target =
       typeof value === 'string'
-        ? targetOf(value, type, this.#model)
+        ? parseRelationship(value, type, this.#model)
         : 'a relationship must be a string of the form resource:<type>#<id>'
     if (typeof target === 'string') return this.#wrong('WRONG_RELATIONSHIP', target)
     return relationshipText(target)
@@ -257,7 +257,7 @@ class InstanceChecker {
         return this.#text(value, property)
       case 'DateTime': {
         if (typeof value !== 'string') return this.#wrongType(property)
-        const instant = instantOf(value)
+        const instant = normalizeInstant(value)
         return (
           instant ??
           this.#wrong(

@@ -1,8 +1,8 @@
 import { NetworkError } from '../errors.ts'
 import {
-  type Condition,
   type Operand,
   parseQueries,
+  type QueryCondition,
   type QueryNode,
 } from '../language/query-parser.ts'
 import { Findings, type SourceFile } from '../language/source.ts'
@@ -64,7 +64,7 @@ class QueryChecker {
   }
 
   /** Checks `condition` for instances of `holder`. */
-  condition(condition: Condition, holder: TypeDeclaration): void {
+  condition(condition: QueryCondition, holder: TypeDeclaration): void {
     switch (condition.kind) {
       case 'and':
       case 'or':
@@ -105,7 +105,7 @@ class QueryChecker {
     this.parameters.set(name, 'count')
   }
 
-  #compare(condition: Extract<Condition, { kind: 'compare' }>, holder: TypeDeclaration): void {
+  #compare(condition: Extract<QueryCondition, { kind: 'compare' }>, holder: TypeDeclaration): void {
     const { left, right, operator, at } = condition
     const [side, operand] = left.kind === 'path' ? [left, right] : [right, left]
     if (side.kind !== 'path' || operand.kind === 'path') {
@@ -126,7 +126,10 @@ class QueryChecker {
     }
   }
 
-  #contains(condition: Extract<Condition, { kind: 'contains' }>, holder: TypeDeclaration): void {
+  #contains(
+    condition: Extract<QueryCondition, { kind: 'contains' }>,
+    holder: TypeDeclaration,
+  ): void {
     const { path, values, where, at } = condition
     const name = path.join('.')
     const property = this.#find(path, holder)

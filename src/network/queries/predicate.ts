@@ -1,15 +1,15 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { matches, parseExactNumber, type Test, valuesAt, type Where } from '../../filter/index.ts'
-import type { Condition, Operand } from '../language/query-parser.ts'
+import type { Operand, QueryCondition } from '../language/query-parser.ts'
 import {
   type Model,
   type Property,
+  parseRelationship,
   propertyAt,
   relationshipText,
   type TypeDeclaration,
-  targetOf,
 } from '../model/model.ts'
-import { instantOf } from '../model/validation.ts'
+import { normalizeInstant } from '../model/validation.ts'
 
 /** A value in a comparison. */
 export type QueryValue = string | number | boolean | null
@@ -36,7 +36,7 @@ export function parameterValue(
     case 'Boolean':
       return text === 'true' || text === 'false' ? text === 'true' : undefined
     case 'DateTime':
-      return instantOf(text) ?? undefined
+      return normalizeInstant(text) ?? undefined
     case 'Double':
       return parseExactNumber(text)
     case 'Integer':
@@ -51,10 +51,10 @@ export function parameterValue(
 
 /** Returns `text` in its stored form, with normalized relationships and dates, or undefined if `text` is invalid. */
 export function canonical(text: string, property: Property, model: Model): string | undefined {
-  if (property.primitive === 'DateTime') return instantOf(text) ?? undefined
+  if (property.primitive === 'DateTime') return normalizeInstant(text) ?? undefined
   const { type, relationship } = property
   if (type === null || !relationship) return text
-  const target = targetOf(text, type, model)
+  const target = parseRelationship(text, type, model)
   return typeof target === 'string' ? undefined : relationshipText(target)
 }
 
@@ -76,8 +76,8 @@ const NEVER: Predicate = exactly({
 })
 
 /** Returns the predicate of a checked condition for instances of `type`. */
-export function predicateOf(
-  condition: Condition | null,
+export function toPredicate(
+  condition: QueryCondition | null,
   type: TypeDeclaration,
   model: Model,
   parameters: Arguments,
@@ -86,7 +86,7 @@ export function predicateOf(
   switch (condition.kind) {
     case 'and':
     case 'or': {
-      const parts = condition.parts.map((part) => predicateOf(part, type, model, parameters))
+      const parts = condition.parts.map((part) => toPredicate(part, type, model, parameters))
       const isAnd = condition.kind === 'and'
       return {
         where: { kind: isAnd ? 'all' : 'any', of: parts.map(({ where }) => where) },
@@ -98,9 +98,9 @@ export function predicateOf(
       }
     }
     case 'compare':
-      return exactly(comparisonOf(condition, type, model, parameters))
+      return exactly(toComparison(condition, type, model, parameters))
     case 'contains':
-      return containsOf(condition, type, model, parameters)
+      return toContains(condition, type, model, parameters)
   }
 }
 
@@ -110,8 +110,8 @@ function exactly(where: Where): Predicate {
 
 const MIRRORED = { '==': '==', '!=': '!=', '<': '>', '>': '<', '<=': '>=', '>=': '<=' } as const
 
-function comparisonOf(
-  { operator, left, right }: Extract<Condition, { kind: 'compare' }>,
+function toComparison(
+  { operator, left, right }: Extract<QueryCondition, { kind: 'compare' }>,
   type: TypeDeclaration,
   model: Model,
   parameters: Arguments,
@@ -123,11 +123,11 @@ function comparisonOf(
   const normalized = isForward ? operator : MIRRORED[operator]
   // A parameter can be a list of values. No property equals a list, so `!=` is true and all other operators are false.
   const isSingle = value !== undefined && more.length === 0
-  const test: Test = isSingle ? testOf(normalized, value) : { kind: 'equals', values: [] }
+  const test: Test = isSingle ? toTest(normalized, value) : { kind: 'equals', values: [] }
   return { kind: 'condition', path, negated: normalized === '!=', test }
 }
 
-function testOf(operator: keyof typeof MIRRORED, value: QueryValue): Test {
+function toTest(operator: keyof typeof MIRRORED, value: QueryValue): Test {
   const isEquality = operator === '==' || operator === '!='
   // null and booleans have no order: <, <=, > and >= match nothing.
   if (isEquality || value === null || typeof value === 'boolean') {
@@ -138,8 +138,8 @@ function testOf(operator: keyof typeof MIRRORED, value: QueryValue): Test {
   return { kind: 'range', from: isLower ? bound : null, to: isLower ? null : bound }
 }
 
-function containsOf(
-  { path, values, where }: Extract<Condition, { kind: 'contains' }>,
+function toContains(
+  { path, values, where }: Extract<QueryCondition, { kind: 'contains' }>,
   type: TypeDeclaration,
   model: Model,
   parameters: Arguments,
@@ -158,7 +158,7 @@ function containsOf(
   }
   // One element must match all parts of the condition. The store can only check that each part matches some element,
   // so the condition is checked by `holds` alone.
-  const inner = predicateOf(where, property.type, model, parameters)
+  const inner = toPredicate(where, property.type, model, parameters)
   const holds = (resource: JsonObject) =>
     valuesAt(resource, path)
       .flat()

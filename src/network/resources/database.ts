@@ -26,42 +26,42 @@ const NOT_IN_IDS = /[%/\u0000-\u001f\u007f-\u009f]/g
  * Returns the id of a resource's item in the ledger: `<qualified type>#<id>`. Percent signs, slashes and control
  * characters in the resource's id are percent-encoded, so that no two resources share an item.
  */
-function itemIdOf({ type, id }: Target): string {
+function formatItemId({ type, id }: Target): string {
   return `${type}#${id.replace(NOT_IN_IDS, encodeURIComponent)}`
 }
 
 /** Returns the resource to which an item's id belongs, or null if the item is not a resource. */
-export function targetOfItem(itemId: string): Target | null {
+export function parseItemId(itemId: string): Target | null {
   const hash = itemId.indexOf('#')
   if (hash === -1) return null
-  return { type: itemId.slice(0, hash), id: idIn(itemId.slice(hash + 1)) }
+  return { type: itemId.slice(0, hash), id: decodeId(itemId.slice(hash + 1)) }
 }
 
 /** Decodes the part of an item's id after the `#` to the resource's id. */
-function idIn(text: string): string {
+function decodeId(text: string): string {
   return text.replace(/(?:%[0-9A-F]{2})+/g, decodeURIComponent)
 }
 
 /** Whether the ledger can store a resource with this id. */
 export function canBeItem(target: Target): boolean {
-  return target.id.isWellFormed() && Buffer.byteLength(itemIdOf(target)) <= ITEM_ID_BYTES_MAX
+  return target.id.isWellFormed() && Buffer.byteLength(formatItemId(target)) <= ITEM_ID_BYTES_MAX
 }
 
 /** Returns the item of a resource. */
-export function itemOf(target: Target, resource: JsonObject): JsonObject {
-  return { id: itemIdOf(target), resource }
+export function toResourceItem(target: Target, resource: JsonObject): JsonObject {
+  return { id: formatItemId(target), resource }
 }
 
 /** Returns the text of the resource in the canonical text of its item. */
-function resourceTextIn(itemId: string, itemText: string): string {
+function sliceResource(itemId: string, itemText: string): string {
   const head = `{"id":${canonicalString(itemId)},"resource":`
   if (itemText.startsWith(head)) return itemText.slice(head.length, -1)
   // Only the item of the network itself does not start with `head`, because its archive precedes the resource.
-  return canonicalJson(objectIn(itemText).resource ?? null)
+  return canonicalJson(parseStored(itemText).resource ?? null)
 }
 
 /** Parses the text of a stored object. */
-export function objectIn(text: string): JsonObject {
+export function parseStored(text: string): JsonObject {
   const value: Json = storedJson(text)
   return isJsonObject(value) ? value : {}
 }
@@ -89,7 +89,7 @@ export interface Selection {
 }
 
 /** Returns the selection of all resources of `type`. */
-export function allOf(type: TypeDeclaration): Selection {
+export function selectAll(type: TypeDeclaration): Selection {
   return { type, where: null, order: [], limit: null, offset: 0 }
 }
 
@@ -115,9 +115,9 @@ export class ResourceOrder {
   }
 
   /** Returns the values by which `compare` orders a resource. */
-  keysOf({ id, text }: StoredResource): SortValue[] {
-    const resource = this.#order.length === 0 ? {} : objectIn(text)
-    return toSortValues(this.#terms, itemOf({ type: this.#type, id }, resource))
+  sortValues({ id, text }: StoredResource): SortValue[] {
+    const resource = this.#order.length === 0 ? {} : parseStored(text)
+    return toSortValues(this.#terms, toResourceItem({ type: this.#type, id }, resource))
   }
 
   compare(one: readonly SortValue[], other: readonly SortValue[]): number {
@@ -143,7 +143,7 @@ interface RawBlock {
 }
 
 /** The changes of a network in one block. */
-export interface RecordedChanges {
+export interface NetworkBlock {
   readonly height: number
   readonly changes: readonly ResourceChange[]
   /** The item that records the network itself, with its archive; null if the block does not contain this item. */
@@ -206,7 +206,7 @@ export async function* readBatches(
 }
 
 /** Returns the total number of rows in `pages`, which it empties, so that it holds none while it waits. */
-export async function lengthOf(pages: AsyncIterable<unknown[]>): Promise<number> {
+export async function countRows(pages: AsyncIterable<unknown[]>): Promise<number> {
   let length = 0
   for await (const page of pages) {
     length += page.length
@@ -233,11 +233,11 @@ export class ResourceDatabase implements ResourceReader {
   /** Returns a resource, or null if it does not exist. */
   async read(target: Target): Promise<StoredResource | null> {
     if (REGISTRY_TYPES.has(target.type)) return this.#registries.read(target)
-    const itemId = itemIdOf(target)
+    const itemId = formatItemId(target)
     const item = await this.#ledger.readItem(this.name, itemId)
     if (item === null) return null
     const { text, revision } = item
-    return { id: target.id, text: resourceTextIn(itemId, text), revision }
+    return { id: target.id, text: sliceResource(itemId, text), revision }
   }
 
   /** Yields the selected resources, page by page. */
@@ -247,13 +247,13 @@ export class ResourceDatabase implements ResourceReader {
       yield* this.#registries.select(selection)
       return
     }
-    const { from } = idsOf(type)
+    const { from } = itemIdRange(type)
     const sorted = { ...this.#filter(type, where), limit, offset, order: itemOrder(order) }
     // Empties the page, so that its items are not in memory until the next page is read.
     const resources = (page: FoundItem[]) =>
       page.splice(0).map(({ id, text, revision }) => ({
-        id: idIn(id.slice(from.length)),
-        text: resourceTextIn(id, text ?? ''),
+        id: decodeId(id.slice(from.length)),
+        text: sliceResource(id, text ?? ''),
         revision,
       }))
     for await (const page of await this.#ledger.findItems(this.name, sorted, true)) {
@@ -266,11 +266,11 @@ export class ResourceDatabase implements ResourceReader {
     const { type, where } = selection
     if (REGISTRY_TYPES.has(type.qualifiedName)) return this.#registries.count(selection)
     if (where === null) {
-      const { from, to } = idsOf(type)
+      const { from, to } = itemIdRange(type)
       return this.#ledger.countIds(this.name, from, to)
     }
     const filter = { ...this.#filter(type, where), limit: null, offset: 0, order: itemOrder([]) }
-    return lengthOf(await this.#ledger.findItems(this.name, filter, false))
+    return countRows(await this.#ledger.findItems(this.name, filter, false))
   }
 
   /** Yields all items of the database, page by page: resources, and the item of the network itself. */
@@ -279,7 +279,7 @@ export class ResourceDatabase implements ResourceReader {
   }
 
   /** Yields the changes of the network's resources, block by block, starting at `height`. */
-  async *changesFrom(height: number): AsyncGenerator<RecordedChanges> {
+  async *changesFrom(height: number): AsyncGenerator<NetworkBlock> {
     let from = height
     for (;;) {
       const { blocks, next } = await this.changesAt(from)
@@ -293,34 +293,34 @@ export class ResourceDatabase implements ResourceReader {
    * Returns the changes of the network's resources in one page of blocks, starting at `height`. `next` is the height
    * after the last block read, or `height` if there is no such block.
    */
-  async changesAt(height: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
+  async changesAt(height: number): Promise<{ blocks: NetworkBlock[]; next: number }> {
     const created = await this.#ledger.databaseCreated(this.name)
     if (created === null) return { blocks: [], next: height }
     const from = Math.max(height, unpackHeight(created))
     // Reads one page only. A page has fewer blocks if they are large.
     for await (const page of this.#ledger.blocks(from)) {
-      const blocks = page.flatMap((block) => this.#changesIn(block, created))
+      const blocks = page.flatMap((block) => this.#recordedChanges(block, created))
       return { blocks, next: from + page.length }
     }
     return { blocks: [], next: height }
   }
 
   /** `created` is the position of the database's creation. Earlier entries belong to another one of this name. */
-  #changesIn({ height, entries }: RawBlock, created: number): RecordedChanges[] {
+  #recordedChanges({ height, entries }: RawBlock, created: number): NetworkBlock[] {
     // Checks the name before parsing, because in many ledgers most entries belong to other databases.
     const own = entries
       .filter((text, at) => packPosition(height, at) > created && text.includes(this.name))
-      .map(objectIn)
+      .map(parseStored)
       .filter(({ db }) => db === this.name)
     if (own.length === 0) return []
     const items = own.map(({ item }) => item).filter(isJsonObject)
     const deployed = items.find(({ archive }) => typeof archive === 'string') ?? null
     const removed = items.some((item) => item.removed === true)
-    return [{ height, changes: own.flatMap(resourceChangesIn), deployed, removed }]
+    return [{ height, changes: own.flatMap(toResourceChanges), deployed, removed }]
   }
 
   #filter(type: TypeDeclaration, where: Where | null) {
-    const { from, to } = idsOf(type)
+    const { from, to } = itemIdRange(type)
     const ofType: Where = {
       kind: 'condition',
       path: ['id'],
@@ -337,17 +337,17 @@ export class ResourceDatabase implements ResourceReader {
 }
 
 /** Returns the ledger entry for a change. */
-export function entryOf(db: string, change: ResourceChange): OwnChange {
+export function toOwnChange(db: string, change: ResourceChange): OwnChange {
   const { kind, target } = change
-  if (kind === 'delete') return { method: 'delete_item', db, id: itemIdOf(target) }
-  const item = itemOf(target, change.resource)
+  if (kind === 'delete') return { method: 'delete_item', db, id: formatItemId(target) }
+  const item = toResourceItem(target, change.resource)
   return { method: `${kind}_item`, db, item, assigned: change.assigned ?? false }
 }
 
 /** Returns the resource change in an entry; none for other entries, for example the creation of the database. */
-export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
+export function toResourceChanges(entry: JsonObject): ResourceChange[] {
   const item = isJsonObject(entry.item) ? entry.item : {}
-  const target = targetOfItem(String(item.id ?? entry.id))
+  const target = parseItemId(String(item.id ?? entry.id))
   if (target === null) return []
   if (entry.method === 'delete_item') return [{ kind: 'delete', target }]
   if (entry.method !== 'create_item' && entry.method !== 'update_item') return []
@@ -359,7 +359,7 @@ export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
  * Returns the range of the item ids of a type. Each id starts with the type's name and `#`; `$` is the character
  * after `#`.
  */
-function idsOf({ qualifiedName }: TypeDeclaration): { from: string; to: string } {
+function itemIdRange({ qualifiedName }: TypeDeclaration): { from: string; to: string } {
   return { from: `${qualifiedName}#`, to: `${qualifiedName}$` }
 }
 

@@ -7,10 +7,10 @@ import {
 } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import type { Operation } from '../language/rule-parser.ts'
+import type { AccessOperation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
 import {
-  lengthOf,
+  countRows,
   type ResourceReader,
   readBatch,
   type Selection,
@@ -108,7 +108,7 @@ export class Guard implements ResourceReader {
    * change; for a creation, of the new resource, or null if conditions must not use it.
    */
   async allows(
-    operation: Operation,
+    operation: AccessOperation,
     target: Target,
     content: () => string | null,
   ): Promise<boolean> {
@@ -117,12 +117,16 @@ export class Guard implements ResourceReader {
   }
 
   /** Throws unless `allows` returns true. Errors: ACCESS_DENIED. */
-  async require(operation: Operation, target: Target, content: () => string | null): Promise<void> {
+  async require(
+    operation: AccessOperation,
+    target: Target,
+    content: () => string | null,
+  ): Promise<void> {
     if (!(await this.allows(operation, target, content))) throw this.denied(operation, target)
   }
 
   /** Returns the error for a change that the caller may not make. */
-  denied(operation: Operation, { type, id }: Target): NetworkError {
+  denied(operation: AccessOperation, { type, id }: Target): NetworkError {
     const { participant } = this.caller
     return new NetworkError(
       'ACCESS_DENIED',
@@ -203,7 +207,7 @@ export class Guard implements ResourceReader {
   async count(selection: Selection): Promise<number> {
     const all = this.#readsAll(selection)
     if (all === true) return this.database.count(selection)
-    return lengthOf(this.select({ ...selection, order: [], limit: null, offset: 0 }))
+    return countRows(this.select({ ...selection, order: [], limit: null, offset: 0 }))
   }
 
   /** Whether the caller may read all resources of a type; null if the answer depends on the resource. */
@@ -224,7 +228,7 @@ export class Guard implements ResourceReader {
     return resources.map((resource, at) => (allowed[at] ? resource : null))
   }
 
-  #decide(operation: Operation, subjects: readonly Subject[]): Promise<readonly boolean[]> {
+  #decide(operation: AccessOperation, subjects: readonly Subject[]): Promise<readonly boolean[]> {
     return this.#control.decide(operation, subjects, this.#context, this.#ask)
   }
 

@@ -55,8 +55,12 @@ export function refuseRepeated(ids: readonly string[]): void {
  * Validates `body`, one instance of `type` or an array of instances, and returns the resources in their stored form.
  * Errors: RESOURCE_INVALID with all problems, LIST_EMPTY, UNIT_TOO_LARGE.
  */
-export function resourcesOf(body: Json, type: TypeDeclaration, rules: InstanceRules): Resource[] {
-  if (!Array.isArray(body)) return [resourceOf(body, type, rules)]
+export function requireResources(
+  body: Json,
+  type: TypeDeclaration,
+  rules: InstanceRules,
+): Resource[] {
+  if (!Array.isArray(body)) return [requireResource(body, type, rules)]
   refuseLength(body)
   const resources: Resource[] = []
   const problems: Problem[] = []
@@ -71,7 +75,11 @@ export function resourcesOf(body: Json, type: TypeDeclaration, rules: InstanceRu
 }
 
 /** Validates one instance and returns it in its stored form. Errors: RESOURCE_INVALID. */
-export function resourceOf(value: Json, type: TypeDeclaration, rules: InstanceRules): Resource {
+export function requireResource(
+  value: Json,
+  type: TypeDeclaration,
+  rules: InstanceRules,
+): Resource {
   const checked = checkedResource(value, type, rules, '')
   if (Array.isArray(checked)) throw invalid(checked)
   return checked
@@ -130,7 +138,7 @@ export function submittedFields(given: Json): JsonObject {
 // The following messages equal Composer's messages, because clients compare the texts.
 
 /** Returns the id of a type's registry for messages. */
-export function collectionOf({ kind, qualifiedName }: TypeDeclaration): string {
+export function formatRegistryId({ kind, qualifiedName }: TypeDeclaration): string {
   return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}:${qualifiedName}`
 }
 
@@ -139,7 +147,7 @@ const ID_SHOWN = 256
 
 /** Returns the error for a resource that does not exist, or that the caller may not see. */
 export function missing(type: TypeDeclaration, id: string): NetworkError {
-  const message = `Object with ID '${id.slice(0, ID_SHOWN)}' in collection with ID '${collectionOf(type)}' does not exist`
+  const message = `Object with ID '${id.slice(0, ID_SHOWN)}' in collection with ID '${formatRegistryId(type)}' does not exist`
   return new NetworkError('RESOURCE_NOT_FOUND', message)
 }
 
@@ -147,7 +155,7 @@ export function missing(type: TypeDeclaration, id: string): NetworkError {
 export function taken(type: TypeDeclaration, id: string): NetworkError {
   return new NetworkError(
     'RESOURCE_EXISTS',
-    `Failed to add object with ID '${id}' in collection with ID '${collectionOf(type)}' ` +
+    `Failed to add object with ID '${id}' in collection with ID '${formatRegistryId(type)}' ` +
       'as the object already exists',
   )
 }

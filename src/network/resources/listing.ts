@@ -19,7 +19,7 @@ import {
 } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import { canonical } from '../queries/predicate.ts'
-import { objectIn, type StoredResource } from './database.ts'
+import { parseStored, type StoredResource } from './database.ts'
 import type { Guard } from './guard.ts'
 import {
   RESOLVED_CHARACTERS_MAX,
@@ -29,15 +29,15 @@ import {
 } from './references.ts'
 
 /** Returns the types of the fields that a filter for instances of `type` may use. */
-function fieldTypesOf(model: Model, type: TypeDeclaration): TypeOf {
+function filterTypes(model: Model, type: TypeDeclaration): TypeOf {
   return (path) => {
     if (path.at(-1) === '$class') return FIELD_TYPES.text
     const property = propertyAt(model, type, path)
-    return property === null ? undefined : fieldTypeOf(property, model)
+    return property === null ? undefined : filterType(property, model)
   }
 }
 
-function fieldTypeOf(property: Property, model: Model): FieldType {
+function filterType(property: Property, model: Model): FieldType {
   const { type, relationship } = property
   /** Converts a string to its stored form, because filters and patterns are applied to stored values. */
   const read = (text: unknown) =>
@@ -103,7 +103,7 @@ export class Resolver {
     this.#characters = 0
     const identifier = this.#model.type(String($class))?.identifier ?? ''
     const self = { type: String($class), id: String(whole[identifier]) }
-    const resolved = this.#replaced(root, [keyOf(self)])
+    const resolved = this.#replaced(root, [formatTarget(self)])
     // Large resources are read again for the next row, so that a slow client does not keep them in memory.
     if (this.#characters > KEPT_CHARACTERS_MAX) this.#forget()
     if (!Object.hasOwn(shown, '$class')) delete resolved.$class
@@ -117,7 +117,7 @@ export class Resolver {
       DEPTH_MAX,
     )) {
       if (resource === null) continue
-      this.#read.set(keyOf(target), { resource, characters })
+      this.#read.set(formatTarget(target), { resource, characters })
     }
     if (!this.#resolution.isFull) return
     // Forgets the resources of earlier calls, so that memory does not grow with a list.
@@ -138,7 +138,7 @@ export class Resolver {
   #replaced(value: JsonObject, above: readonly string[]): JsonObject {
     return withRelationships(value, this.#model, (text) => {
       const target = targetOfCanonical(text)
-      const key = target === null ? '' : keyOf(target)
+      const key = target === null ? '' : formatTarget(target)
       if (above.includes(key) || above.length > DEPTH_MAX) return text
       const read = this.#read.get(key)
       if (read === undefined) return text
@@ -157,7 +157,7 @@ function tooLarge(): NetworkError {
   return new NetworkError('FILTER_INVALID', message)
 }
 
-function keyOf({ type, id }: Target): string {
+function formatTarget({ type, id }: Target): string {
   return `${type}#${id}`
 }
 
@@ -183,7 +183,7 @@ export function resourceFilter(
   model: Model,
   type: TypeDeclaration,
 ): Filter {
-  const filter = parseFilter(query, { typeOf: fieldTypesOf(model, type), mayResolve: true })
+  const filter = parseFilter(query, { typeOf: filterTypes(model, type), mayResolve: true })
   if (filter === null) return NO_FILTER
   // Replaces `where={}`, which matches all resources, with null, so that the store does not evaluate a predicate.
   const { where } = filter
@@ -241,7 +241,7 @@ export async function presented(
   // Composer's clients reject an unknown member of its system types, so `canIssue` is sent only if a filter names it.
   const isIssuer = fields === null && text.startsWith(IDENTITY_HEAD) && text.includes('"canIssue"')
   if (fields === null && !resolve && !isIssuer) return text
-  const resource = objectIn(text)
+  const resource = parseStored(text)
   const shown = fields === null ? resource : projected(resource, fields)
   if (isIssuer) delete shown.canIssue
   return JSON.stringify(resolve ? await resolver.resolved(shown, resource) : shown)

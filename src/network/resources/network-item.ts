@@ -1,10 +1,10 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { storedJson } from '../../ledger/core.ts'
 import type { Change } from '../../ledger/index.ts'
-import { definitionIn, type NetworkDefinition } from '../definition/definition.ts'
+import { type NetworkDefinition, readDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { systemType } from '../model/system.ts'
-import { itemOf } from './database.ts'
+import { toResourceItem } from './database.ts'
 import { ADMIN } from './transaction.ts'
 
 // A network is recorded in its own database, including its archive, so that the ledger contains the whole network.
@@ -33,7 +33,7 @@ function itemWithoutArchive(definition: NetworkDefinition, runtimeVersion: strin
   const { name, version, sha256 } = definition
   const target = { type: systemType('Network'), id: name }
   const resource = { $class: target.type, networkId: name, runtimeVersion }
-  return { ...itemOf(target, resource), version, sha256 }
+  return { ...toResourceItem(target, resource), version, sha256 }
 }
 
 /** Whether the item with this text belongs to a removed network; see `tombstone`. */
@@ -51,7 +51,7 @@ export function definitionInItem(text: string, name: string): NetworkDefinition 
       `database ${name} contains no archive of a network`,
     )
   }
-  const definition = definitionIn(Buffer.from(item.archive, 'base64'))
+  const definition = readDefinition(Buffer.from(item.archive, 'base64'))
   if (definition.sha256 === item.sha256 && definition.name === name) return definition
   const message = `the archive in database ${name} differs from the recorded archive`
   throw new NetworkError('NETWORK_UNREADABLE', message)
@@ -65,6 +65,6 @@ export function deploymentChanges(definition: NetworkDefinition, runtimeVersion:
   return [
     { method: 'create_db', db },
     { method: 'create_item', db, item: networkItem(definition, runtimeVersion) },
-    { method: 'create_item', db, item: itemOf(participant, admin) },
+    { method: 'create_item', db, item: toResourceItem(participant, admin) },
   ]
 }

@@ -3,7 +3,7 @@ import { matches, type SortValue } from '../../filter/index.ts'
 import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
-import { lengthOf, objectIn, ResourceOrder } from './database.ts'
+import { countRows, parseStored, ResourceOrder } from './database.ts'
 
 /** Reads the resources of the reader `below` with unrecorded changes applied. Does not change `below`. */
 export class Overlay implements ResourceReader {
@@ -59,8 +59,8 @@ export class Overlay implements ResourceReader {
     const order = new ResourceOrder(selection)
     const made = [...changed.values()]
       .flatMap(({ stored }) => stored ?? [])
-      .filter(({ text }) => where === null || matches(where, objectIn(text)))
-      .map((stored) => ({ stored, keys: order.keysOf(stored) }))
+      .filter(({ text }) => where === null || matches(where, parseStored(text)))
+      .map((stored) => ({ stored, keys: order.sortValues(stored) }))
       .sort((one, other) => order.compare(one.keys, other.keys))
     let skip = selection.offset
     let left = selection.limit ?? Number.POSITIVE_INFINITY
@@ -85,7 +85,7 @@ export class Overlay implements ResourceReader {
       const rows: StoredResource[] = []
       for (const stored of page) {
         if (changed.has(stored.id)) continue
-        const keys = next < made.length ? order.keysOf(stored) : []
+        const keys = next < made.length ? order.sortValues(stored) : []
         for (; next < made.length; next += 1) {
           const row = made[next]
           if (row === undefined || order.compare(row.keys, keys) > 0) break
@@ -100,7 +100,7 @@ export class Overlay implements ResourceReader {
 
   async count(selection: Selection): Promise<number> {
     if (!this.#changed.has(selection.type.qualifiedName)) return this.#below.count(selection)
-    return lengthOf(this.select({ ...selection, limit: null, offset: 0 }))
+    return countRows(this.select({ ...selection, limit: null, offset: 0 }))
   }
 }
 
@@ -128,7 +128,7 @@ export const NO_RESOURCES: ResourceReader = {
 }
 
 /** Returns a reader of the registries of all concrete types in `model` except the system types. */
-export function registriesOf(model: Model): ResourceReader {
+export function createRegistries(model: Model): ResourceReader {
   const registries = new Overlay(NO_RESOURCES)
   for (const { kind, abstract, namespace, qualifiedName } of model.types()) {
     const name = REGISTRY_NAMES.get(kind)

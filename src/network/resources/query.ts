@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../../base/json.ts'
 import { compareByOrder, matches, type SortValue, toSortValues } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
-import type { Bound } from '../language/query-parser.ts'
+import type { RowLimit } from '../language/query-parser.ts'
 import type { Model } from '../model/model.ts'
 import { type Problem, pointer } from '../model/validation.ts'
 import type { NamedQuery } from '../queries/check.ts'
@@ -9,9 +9,9 @@ import {
   type Arguments,
   parameterTypeText,
   parameterValue,
-  predicateOf,
+  toPredicate,
 } from '../queries/predicate.ts'
-import { objectIn, type StoredResource } from './database.ts'
+import { parseStored, type StoredResource } from './database.ts'
 import type { Guard } from './guard.ts'
 import { type Listing, presentedPages, resourceFilter } from './listing.ts'
 
@@ -51,7 +51,7 @@ export async function runQuery(
   const kept: QueryResult[] = []
   let characters = 0
   const keep = (stored: StoredResource) => {
-    const resource = where === null && order.length === 0 ? {} : objectIn(stored.text)
+    const resource = where === null && order.length === 0 ? {} : parseStored(stored.text)
     if (where !== null && !matches(where, resource)) return
     const { id, text } = stored
     const isKept = characters + text.length <= KEPT_CHARACTERS_MAX
@@ -95,13 +95,13 @@ export async function* selectedPages(
 ): AsyncGenerator<StoredResource[]> {
   const { type, order } = query
   const { model } = guard.definition
-  const given = argumentsOf(query, request, model)
-  const { where, holds } = predicateOf(query.where, type, model, given)
-  let skip = countOf(query.skip, given) ?? 0
-  let left = countOf(query.limit, given) ?? Number.POSITIVE_INFINITY
+  const given = requireArguments(query, request, model)
+  const { where, holds } = toPredicate(query.where, type, model, given)
+  let skip = toRowCount(query.skip, given) ?? 0
+  let left = toRowCount(query.limit, given) ?? Number.POSITIVE_INFINITY
   let found = 0
   const isSelected = ({ text }: StoredResource) => {
-    if (left <= 0 || (query.where !== null && !holds(objectIn(text)))) return false
+    if (left <= 0 || (query.where !== null && !holds(parseStored(text)))) return false
     found += 1
     if (found > RESULTS_MAX) {
       const message = `the query finds more than ${RESULTS_MAX} resources: add a condition`
@@ -124,7 +124,7 @@ export async function* selectedPages(
  * Returns the parameters of `query` in a query string, where each may be written as `name[]`. As in Composer, other
  * members, such as the `_` of jQuery, are ignored.
  */
-export function parametersIn(queryString: ParameterTexts, query: NamedQuery): ParameterTexts {
+export function pickParameters(queryString: ParameterTexts, query: NamedQuery): ParameterTexts {
   const given = [...query.parameters.keys()].flatMap((name) =>
     [name, `${name}[]`]
       .filter((key) => Object.hasOwn(queryString, key))
@@ -134,7 +134,11 @@ export function parametersIn(queryString: ParameterTexts, query: NamedQuery): Pa
   return Object.fromEntries(given)
 }
 
-function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model: Model): Arguments {
+function requireArguments(
+  { parameters }: NamedQuery,
+  request: ParameterTexts,
+  model: Model,
+): Arguments {
   const given = new Map<string, readonly string[]>()
   const problems: Problem[] = []
   for (const [name, type] of parameters) {
@@ -162,7 +166,7 @@ function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model:
   throw new NetworkError('PARAMETER_INVALID', message, { problems })
 }
 
-function countOf(bound: Bound | null, given: Arguments): number | null {
+function toRowCount(bound: RowLimit | null, given: Arguments): number | null {
   if (bound === null) return null
   return Number(bound.kind === 'parameter' ? given.get(bound.name)?.[0] : bound.value)
 }

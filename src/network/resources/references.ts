@@ -3,7 +3,7 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import type { Model, Property } from '../model/model.ts'
 import { type Target, targetOfCanonical } from '../model/model.ts'
 import { type Problem, pointer } from '../model/validation.ts'
-import { objectIn, type StoredResource } from './database.ts'
+import { parseStored, type StoredResource } from './database.ts'
 import { invalid } from './instances.ts'
 
 /** Returns the replacement for the relationship `text` at `path`. */
@@ -35,7 +35,7 @@ export function withRelationships(
 }
 
 /** Returns the relationships in `resource`. `target` is null if the text is not a canonical relationship. */
-function referencesIn(resource: JsonObject, model: Model, below = '') {
+function findReferences(resource: JsonObject, model: Model, below = '') {
   const found: { path: string; text: string; target: Target | null }[] = []
   const take = (text: string, path: string) => {
     found.push({ path, text, target: targetOfCanonical(text) })
@@ -60,7 +60,7 @@ export async function requireReferences(
   for (const [index, resource] of resources.entries()) {
     const problems: Problem[] = []
     const below = inList ? pointer('', index) : ''
-    for (const { path, text, target } of referencesIn(resource, model, below)) {
+    for (const { path, text, target } of findReferences(resource, model, below)) {
       if (target !== null && model.type(target.type) !== null && (await exists(target))) continue
       const message = `the resource that this relationship refers to does not exist: ${text}`
       problems.push({ path, code: 'REFERENCE_MISSING', message })
@@ -113,7 +113,7 @@ export class Resolution {
     named: readonly Target[] = [],
   ): Promise<Resolved[]> {
     const resolved: Resolved[] = []
-    let targets = this.#unseen([...named, ...this.#targetsIn(roots)])
+    let targets = this.#unseen([...named, ...this.#findTargets(roots)])
     for (let level = 0; level < levels && targets.length > 0; level += 1) {
       const next: JsonObject[] = []
       let at = 0
@@ -122,7 +122,7 @@ export class Resolution {
           const target = targets[at]
           at += 1
           if (target === undefined) continue
-          const resource = stored === null ? null : objectIn(stored.text)
+          const resource = stored === null ? null : parseStored(stored.text)
           const characters = stored?.text.length ?? 0
           resolved.push({ ...target, resource, characters })
           if (resource !== null) next.push(resource)
@@ -130,14 +130,14 @@ export class Resolution {
         }
         if (this.#characters > RESOLVED_CHARACTERS_MAX) return resolved
       }
-      targets = level + 1 < levels ? this.#unseen(this.#targetsIn(next)) : []
+      targets = level + 1 < levels ? this.#unseen(this.#findTargets(next)) : []
     }
     return resolved
   }
 
-  #targetsIn(resources: readonly JsonObject[]): Target[] {
+  #findTargets(resources: readonly JsonObject[]): Target[] {
     return resources.flatMap((resource) =>
-      referencesIn(resource, this.#model).flatMap(({ target }) => target ?? []),
+      findReferences(resource, this.#model).flatMap(({ target }) => target ?? []),
     )
   }
 

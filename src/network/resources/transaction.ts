@@ -2,7 +2,7 @@ import type { JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import { relationshipText, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import { objectIn, type ResourceChange, type ResourceReader } from './database.ts'
+import { parseStored, type ResourceChange, type ResourceReader } from './database.ts'
 import type { Resource } from './instances.ts'
 
 /** The participant and the identity of a request. */
@@ -22,7 +22,7 @@ export async function isRevoked(
     state.read({ type: systemType('Identity'), id: identity }),
     state.read(participant),
   ])
-  return stored === null || owner === null || objectIn(stored.text).state === 'REVOKED'
+  return stored === null || owner === null || parseStored(stored.text).state === 'REVOKED'
 }
 
 /** Returns the error for revoked and for unknown identities alike. */
@@ -43,7 +43,7 @@ export interface Stamp {
 }
 
 /** Returns a transaction of `type`, a qualified name, with the fields that all transactions have. */
-export function transactionOf(
+export function createTransaction(
   type: string,
   { transactionId, nowMs }: Stamp,
   fields: JsonObject,
@@ -59,7 +59,7 @@ export function historianTarget({ id }: Target): Target {
 }
 
 /** Returns the first two changes of a transaction: the transaction itself and its historian record. */
-export function recordsOf(
+export function transactionRecords(
   { target, value }: Resource,
   { participant, identity }: Caller,
   events: readonly JsonObject[],

@@ -205,7 +205,7 @@ export class Guest {
 
   #load({ program, scripts }: GuestOptions): void {
     const context = this.#context
-    const stack = stackIn(Buffer.from(this.#memory.buffer))
+    const stack = findStack(Buffer.from(this.#memory.buffer))
     const host = context.newFunction('host', (request) => {
       const text = context.getString(request)
       if (this.#waitingLength + text.length > WAITING_LENGTH_MAX) {
@@ -241,12 +241,12 @@ export class Guest {
   }
 
   #bootError({ name }: Script, thrown: QuickJSHandle): GuestBootError {
-    return new GuestBootError(`${name}: ${messageOf(this.#context.dump(thrown))}`)
+    return new GuestBootError(`${name}: ${formatThrown(this.#context.dump(thrown))}`)
   }
 
   #failure(handle: QuickJSHandle): GuestAnswer {
     const thrown: unknown = this.#context.dump(handle)
-    const message = messageOf(thrown)
+    const message = formatThrown(thrown)
     if (this.#clock.now() > this.#untilMs) return OUT_OF_TIME
     if (/^InternalError: (?:out of memory|stack overflow|string too long)/.test(message)) {
       return { failed: 'MEMORY', message }
@@ -298,7 +298,7 @@ function nextUsed(memory: Buffer, at: number): number {
  * Returns the location of the stack of a new engine: the longest run of zeros before other data, because the stack is
  * longer than all memory in use. The content of the stack is irrelevant between calls.
  */
-function stackIn(memory: Buffer): Range {
+function findStack(memory: Buffer): Range {
   let stack: Range = { from: 0, to: 0 }
   for (let from = 0; from < memory.length; ) {
     const to = nextUsed(memory, from)
@@ -322,11 +322,11 @@ function usedParts(memory: Buffer, stack: Range): MemoryPart[] {
 }
 
 /** Returns `<name>: <message>` for a thrown value of any type, truncated to MESSAGE_LENGTH_MAX. */
-function messageOf(thrown: unknown): string {
-  return wholeMessageOf(thrown).slice(0, MESSAGE_LENGTH_MAX)
+function formatThrown(thrown: unknown): string {
+  return thrownText(thrown).slice(0, MESSAGE_LENGTH_MAX)
 }
 
-function wholeMessageOf(thrown: unknown): string {
+function thrownText(thrown: unknown): string {
   if (typeof thrown !== 'object' || thrown === null) return String(thrown)
   const name = 'name' in thrown && typeof thrown.name === 'string' ? thrown.name : 'Error'
   return 'message' in thrown && typeof thrown.message === 'string'

@@ -26,7 +26,7 @@ export interface NetworkScripts {
  * only the globals that it sets.
  */
 export function guestScripts({ model, scripts, rules }: NetworkScripts): GuestScripts {
-  const types = JSON.stringify(Object.fromEntries(typesOf(model)))
+  const types = JSON.stringify(Object.fromEntries(typeEntries(model)))
   const body = PARTS.map(partText).join('\n')
   const text = `((host, log) => { 'use strict'\nconst MODEL = ${types}\n${body}\nreturn program })`
   return {
@@ -46,7 +46,7 @@ function partText(name: string): string {
   return readFileSync(new URL(`./guest-scripts/${name}.js`, import.meta.url), 'utf8')
 }
 
-function typesOf(model: Model) {
+function typeEntries(model: Model) {
   return [...model.types()].map((type) => {
     const { kind, qualifiedName, namespace, name, abstract, superType, identifier } = type
     const above = superType?.qualifiedName ?? null

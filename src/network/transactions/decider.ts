@@ -6,11 +6,11 @@ import { NetworkError } from '../errors.ts'
 import { relationshipText, type Target, type TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import {
-  entryOf,
-  objectIn,
+  parseStored,
   type ResourceReader,
-  resourceChangesIn,
   type StoredResource,
+  toOwnChange,
+  toResourceChanges,
 } from '../resources/database.ts'
 import { type ConditionRequest, type EvaluateCondition, Guard } from '../resources/guard.ts'
 import {
@@ -18,24 +18,24 @@ import {
   type Resource,
   refuseLength,
   refuseRepeated,
+  requireResource,
+  requireResources,
   requireType,
-  resourceOf,
-  resourcesOf,
   withId,
 } from '../resources/instances.ts'
 import { Overlay } from '../resources/overlay.ts'
 import { requireReferences } from '../resources/references.ts'
 import {
   type Caller,
+  createTransaction,
   identityUnknown,
   isRevoked,
-  recordsOf,
   type Stamp,
-  transactionOf,
+  transactionRecords,
 } from '../resources/transaction.ts'
 import { Draft, type DraftedChange } from './draft.ts'
 import { identityDraft } from './identity-changes.ts'
-import type { ChangeRequest, Decision, ExpectedRevisions, LogLine } from './messages.ts'
+import type { Decision, ExpectedRevisions, LogLine, NetworkChange } from './messages.ts'
 import { runProcessors } from './processing.ts'
 import { isRecorded } from './results.ts'
 import type { Scripts } from './scripts.ts'
@@ -52,15 +52,15 @@ export interface DeciderParts {
 }
 
 /** A request with its caller and its time. */
-export interface Request {
+export interface TimedRequest {
   readonly caller: Caller
   readonly stamp: Stamp
-  readonly change: ChangeRequest
+  readonly change: NetworkChange
 }
 
 const START = systemType('StartBusinessNetwork')
 
-type Kind<Name extends ChangeRequest['kind']> = Extract<ChangeRequest, { kind: Name }>
+type Kind<Name extends NetworkChange['kind']> = Extract<NetworkChange, { kind: Name }>
 
 /**
  * Decides the requests of one network, one at a time: computes the changes to record, or refuses the request. Each
@@ -79,7 +79,7 @@ export class Decider {
     this.#deployment = parts.deployment
     this.#state = new Overlay(parts.database)
     for (const change of parts.deployment) {
-      for (const made of resourceChangesIn(change)) this.#state.apply(made)
+      for (const made of toResourceChanges(change)) this.#state.apply(made)
     }
   }
 
@@ -92,7 +92,7 @@ export class Decider {
    * Decides request `id` and applies the decision.
    * Errors: NetworkError; LedgerError if the changes are too large for the ledger; StoreError.
    */
-  async decide(id: number, request: Request): Promise<Decision> {
+  async decide(id: number, request: TimedRequest): Promise<Decision> {
     const { definition } = this.#parts
     // The identity may have been revoked while the request was queued, here or at another process.
     if (await isRevoked(request.caller, this.#state)) throw identityUnknown()
@@ -101,9 +101,9 @@ export class Decider {
     if (!isRecorded(requireType(definition.model, transaction.target.type))) {
       return { reply, unit: null, transactionAt: 0, writeAt: 0, events: [] }
     }
-    const records = recordsOf(transaction, request.caller, events)
+    const records = transactionRecords(transaction, request.caller, events)
     const changes = [...records, ...draft.changes]
-    const entries = changes.map((change) => entryOf(definition.name, change))
+    const entries = changes.map((change) => toOwnChange(definition.name, change))
     const unit = toUnit([...this.#deployment, ...entries])
     const transactionAt = this.#deployment.length
     this.#deployment = []
@@ -118,7 +118,7 @@ export class Decider {
   }
 
   /** Decides a request without applying the decision. Errors: NetworkError, StoreError. */
-  async outcome({ caller, stamp, change }: Request): Promise<DraftedChange> {
+  async outcome({ caller, stamp, change }: TimedRequest): Promise<DraftedChange> {
     const { definition, scripts } = this.#parts
     const evaluate: EvaluateCondition = (request, state) => scripts.evaluate(request, state)
     const guard = new Guard({ definition, caller, database: this.#state, evaluate })
@@ -133,7 +133,7 @@ export class Decider {
       case 'submit':
         return this.#submit(change, guard, stamp)
       case 'start':
-        return { draft: await Draft.begin(guard, transactionOf(START, stamp, {})), reply: [] }
+        return { draft: await Draft.begin(guard, createTransaction(START, stamp, {})), reply: [] }
       default:
         return { draft: await identityDraft(change, guard, stamp), reply: [] }
     }
@@ -145,9 +145,9 @@ export class Decider {
     guard: Guard,
     stamp: Stamp,
   ): Promise<DraftedChange> {
-    const type = this.#typeOf(name)
+    const type = this.#requireType(name)
     const isUpdate = kind === 'updateAll'
-    const resources = resourcesOf(isUpdate ? [...body] : body, type, guard.definition)
+    const resources = requireResources(isUpdate ? [...body] : body, type, guard.definition)
     if (isUpdate) refuseRepeated(resources.map(({ target }) => target.id))
     const values = resources.map(({ value }) => value)
     const verb = isUpdate ? 'Update' : 'Add'
@@ -165,14 +165,14 @@ export class Decider {
   /** Replaces one resource. */
   async #update(change: Kind<'update'>, guard: Guard, stamp: Stamp): Promise<DraftedChange> {
     const { id, body, isPatch, expects } = change
-    const type = this.#typeOf(change.type)
+    const type = this.#requireType(change.type)
     const updating = (resource: JsonObject) =>
       registryTransaction('Update', type, stamp, { resources: [resource] })
     // As in Composer, UPDATE without READ is enough to replace a resource.
     const updater = isPatch ? null : guard.within(updating(body))
     const before = await current(type, id, expects, guard, updater)
-    const given = isPatch ? mergePatch(objectIn(before.text), body) : body
-    const resource = resourceOf(withId(given, type, id), type, guard.definition)
+    const given = isPatch ? mergePatch(parseStored(before.text), body) : body
+    const resource = requireResource(withId(given, type, id), type, guard.definition)
     const draft = await Draft.begin(guard, updating(resource.value))
     await draft.update(resource, null)
     await draft.requireReferences()
@@ -181,7 +181,7 @@ export class Decider {
 
   /** Deletes all listed resources. After an error, nothing is changed. */
   async #remove({ type: name, ids, expects }: Kind<'remove'>, guard: Guard, stamp: Stamp) {
-    const type = this.#typeOf(name)
+    const type = this.#requireType(name)
     refuseLength(ids)
     refuseRepeated(ids)
     for (const id of ids) await current(type, id, expects, guard, null)
@@ -194,8 +194,12 @@ export class Decider {
   /** Runs the processors of a transaction. */
   async #submit({ type: name, fields }: Kind<'submit'>, guard: Guard, stamp: Stamp) {
     const { definition, scripts, log } = this.#parts
-    const type = this.#typeOf(name)
-    const transaction = resourceOf(transactionOf(name, stamp, fields).value, type, definition)
+    const type = this.#requireType(name)
+    const transaction = requireResource(
+      createTransaction(name, stamp, fields).value,
+      type,
+      definition,
+    )
     const submitter = guard.within(transaction)
     await submitter.requireSubmission(transaction)
     const exists = async (target: Target) => (await submitter.read(target)) !== null
@@ -204,7 +208,7 @@ export class Decider {
   }
 
   /** Returns the type `name`. Errors: TYPE_NOT_FOUND, for example after an upgrade removed the type. */
-  #typeOf(name: string): TypeDeclaration {
+  #requireType(name: string): TypeDeclaration {
     return requireType(this.#parts.definition.model, name)
   }
 }
@@ -243,5 +247,5 @@ function registryTransaction(
   const kind = type.kind === 'participant' ? 'Participant' : 'Asset'
   const registry = { type: systemType(`${kind}Registry`), id: type.qualifiedName }
   const targetRegistry = relationshipText(registry)
-  return transactionOf(systemType(verb + kind), stamp, { ...fields, targetRegistry })
+  return createTransaction(systemType(verb + kind), stamp, { ...fields, targetRegistry })
 }

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../base/json.ts'
 import type { NetworkError } from '../errors.ts'
-import type { Operation } from '../language/rule-parser.ts'
+import type { AccessOperation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
 import type { ResourceChange } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
@@ -81,7 +81,7 @@ export class Draft {
   }
 
   /** Throws unless the caller may perform `operation`. The rules are evaluated for the resource before the write. */
-  async #require(operation: Operation, target: Target, reader: Guard | null): Promise<void> {
+  async #require(operation: AccessOperation, target: Target, reader: Guard | null): Promise<void> {
     const stored = await this.#overlay.read(target)
     if (stored === null) throw this.#missing(target)
     const before = () => stored.text

@@ -4,17 +4,17 @@ import { NetworkError } from '../errors.ts'
 import {
   isA,
   type Model,
+  parseRelationship,
   relationshipText,
   type Target,
-  targetOf,
   targetOfCanonical,
 } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import type { ProblemCode } from '../model/validation.ts'
-import { allOf, objectIn } from '../resources/database.ts'
+import { parseStored, selectAll } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
 import { invalid, missing, type Resource, requireType } from '../resources/instances.ts'
-import { type Stamp, transactionOf } from '../resources/transaction.ts'
+import { createTransaction, type Stamp } from '../resources/transaction.ts'
 import { Draft } from './draft.ts'
 import type { IdentityChange, IdentityRequest } from './messages.ts'
 
@@ -53,7 +53,7 @@ async function issued(
   guard: Guard,
   stamp: Stamp,
 ): Promise<Draft> {
-  const participant = participantOf(guard.definition.model, relationship)
+  const participant = requireParticipant(guard.definition.model, relationship)
   if (name === '' || name.length > NAME_LENGTH_MAX) {
     const message = `the name of an identity must have 1 to ${NAME_LENGTH_MAX} characters`
     throw invalidField('userID', 'MISSING', message)
@@ -64,7 +64,7 @@ async function issued(
   const action = `create a new identity ${name}`
   const identity = await newIdentity(id, participant, content, action, guard)
   const fields = { participant: relationshipText(participant), identityName: name }
-  const draft = await Draft.begin(guard, transactionOf(ISSUE, stamp, fields))
+  const draft = await Draft.begin(guard, createTransaction(ISSUE, stamp, fields))
   await draft.add(identity)
   return draft
 }
@@ -75,7 +75,7 @@ async function bound(
   guard: Guard,
   stamp: Stamp,
 ): Promise<Draft> {
-  const participant = participantOf(guard.definition.model, relationship)
+  const participant = requireParticipant(guard.definition.model, relationship)
   const [, id] = FINGERPRINT.exec(certificate) ?? []
   if (id === undefined) {
     const message =
@@ -86,7 +86,7 @@ async function bound(
   const action = `bind an identity of ${participant.type}#${participant.id}`
   const identity = await newIdentity(id, participant, content, action, guard)
   const fields = { participant: relationshipText(participant), certificate }
-  const draft = await Draft.begin(guard, transactionOf(BIND, stamp, fields))
+  const draft = await Draft.begin(guard, createTransaction(BIND, stamp, fields))
   await draft.add(identity)
   return draft
 }
@@ -95,14 +95,14 @@ async function bound(
 async function revoked(id: string, guard: Guard, stamp: Stamp): Promise<Draft> {
   const target = { type: IDENTITY, id }
   const stored = await guard.database.read(target)
-  const identity = stored === null ? null : objectIn(stored.text)
+  const identity = stored === null ? null : parseStored(stored.text)
   const participant = targetOfCanonical(String(identity?.participant))
   await requireIssuer(guard, participant, `revoke the identity ${id}`)
   if (identity === null) {
     throw new NetworkError('RESOURCE_NOT_FOUND', `Object with ID '${id}' does not exist`)
   }
   const fields = { identity: relationshipText(target) }
-  const draft = await Draft.begin(guard, transactionOf(REVOKE, stamp, fields))
+  const draft = await Draft.begin(guard, createTransaction(REVOKE, stamp, fields))
   await draft.update({ target, value: { ...identity, state: 'REVOKED' } }, null)
   return draft
 }
@@ -128,7 +128,7 @@ async function requireIssuer(
     return declared !== null && isA(declared, NETWORK_ADMIN)
   }
   const stored = await database.read({ type: IDENTITY, id: caller.identity })
-  const own = stored === null ? {} : objectIn(stored.text)
+  const own = stored === null ? {} : parseStored(stored.text)
   // The identity may have been revoked while the request was queued.
   const mayIssue = own.state !== 'REVOKED' && (own.canIssue === true || isAdmin(caller.participant))
   if (!mayIssue) {
@@ -179,12 +179,12 @@ async function requireNewName(name: string, { definition, database }: Guard): Pr
   })
   // Excludes bound identities, which have a certificate and use their participant's id as name.
   const of = [equals('name', name), equals('certificate', '')]
-  if ((await database.count({ ...allOf(type), where: { kind: 'all', of } })) === 0) return
+  if ((await database.count({ ...selectAll(type), where: { kind: 'all', of } })) === 0) return
   throw new NetworkError('RESOURCE_EXISTS', `the user ID '${name}' has been issued already`)
 }
 
-function participantOf(model: Model, text: string): Target {
-  const target = targetOf(text, requireType(model, PARTICIPANT), model)
+function requireParticipant(model: Model, text: string): Target {
+  const target = parseRelationship(text, requireType(model, PARTICIPANT), model)
   if (typeof target === 'string') throw invalidField('participant', 'WRONG_RELATIONSHIP', target)
   const type = requireType(model, target.type)
   if (!type.abstract && isA(type, PARTICIPANT)) return target

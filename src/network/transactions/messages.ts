@@ -12,7 +12,7 @@ import type { EngineModule } from '../runtime/engine.ts'
 export type ExpectedRevisions = readonly number[] | null
 
 /** A request to change a network. All of its changes are made, or none. `type` is a qualified name. */
-export type ChangeRequest =
+export type NetworkChange =
   /** Creates one resource, or all resources of an array. */
   | { readonly kind: 'create'; readonly type: string; readonly body: Json }
   | {
@@ -130,7 +130,7 @@ export type ToThread =
       readonly id: number
       readonly caller: Caller
       readonly stamp: Stamp
-      readonly change: ChangeRequest
+      readonly change: NetworkChange
     }
   | { readonly id: number; readonly condition: ConditionRequest }
   /** The decisions up to this id are durable. */
@@ -142,32 +142,32 @@ export type ToThread =
 export type FromThread =
   | { readonly ready: true }
   /** The thread could not start. */
-  | { readonly failed: Failure }
+  | { readonly failed: ThreadFailure }
   /** A line of a script's console output, sent before the answer to the request that runs the script. */
   | { readonly logged: LogLine }
   | { readonly id: number; readonly decision: Decision }
-  | { readonly id: number; readonly failure: Failure }
+  | { readonly id: number; readonly failure: ThreadFailure }
   | { readonly id: number; readonly values: readonly (boolean | null)[] }
   | { readonly progress: VerificationProgress }
   | { readonly verified: NetworkVerification }
 
 /** An error in a form that can be sent to the main thread. */
-export interface Failure {
+export interface ThreadFailure {
   readonly name: string
   readonly code: string
   readonly message: string
   readonly problems: readonly Problem[]
 }
 
-export function failureOf(error: unknown): Failure {
+export function toThreadFailure(error: unknown): ThreadFailure {
   const { name, message } = error instanceof Error ? error : new Error(String(error))
   const code = errorCode(error)
   const problems = error instanceof NetworkError ? error.problems : []
   return { name, code, message, problems }
 }
 
-export function errorOf({ name, code, message, problems }: Failure): Error {
-  // The casts are safe, because `failureOf` took the code from an error of the same class.
+export function toError({ name, code, message, problems }: ThreadFailure): Error {
+  // The casts are safe, because `toThreadFailure` took the code from an error of the same class.
   switch (name) {
     case 'NetworkError':
       return new NetworkError(code as NetworkErrorCode, message, { problems })

@@ -48,7 +48,7 @@ export async function runProcessors(
   log: (line: LogLine) => void,
 ): Promise<DraftedChange> {
   const processors = processorsFor(type, transaction.target.id, guard.definition)
-  const request = requestOf(transaction, guard.caller, processors)
+  const request = toGuestRequest(transaction, guard.caller, processors)
   const untilMs = scripts.clock.now() + scripts.deadlineMs
   for (let levels = 1; ; levels *= 2) {
     const draft = new Draft(guard, transaction)
@@ -71,7 +71,7 @@ export async function runProcessors(
   }
 }
 
-function requestOf(
+function toGuestRequest(
   { target, value }: Resource,
   { participant, identity }: Caller,
   processors: readonly string[],

@@ -4,9 +4,9 @@ import { NetworkError } from '../errors.ts'
 import type { Model } from '../model/model.ts'
 import { type Target, targetOfCanonical } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import type { RecordedChanges, ResourceChange } from '../resources/database.ts'
+import type { NetworkBlock, ResourceChange } from '../resources/database.ts'
 import { definitionInItem } from '../resources/network-item.ts'
-import { NO_RESOURCES, Overlay, registriesOf } from '../resources/overlay.ts'
+import { createRegistries, NO_RESOURCES, Overlay } from '../resources/overlay.ts'
 import { ADMIN, type Caller, historianTarget } from '../resources/transaction.ts'
 import { Decider } from './decider.ts'
 import type { NetworkVerification, VerificationProgress } from './messages.ts'
@@ -40,7 +40,7 @@ interface VerifyNetworkOptions {
  */
 export async function verifyNetwork(
   name: string,
-  blocks: AsyncIterable<RecordedChanges>,
+  blocks: AsyncIterable<NetworkBlock>,
   { settings, restoredHeight, onProgress }: VerifyNetworkOptions,
 ): Promise<NetworkVerification> {
   const state = new Overlay(NO_RESOURCES)
@@ -52,7 +52,7 @@ export async function verifyNetwork(
   let count = 0
   let restored = 0
   let transactions = 0
-  const findingIn = async ({ height, changes, deployed, removed }: RecordedChanges) => {
+  const findDifference = async ({ height, changes, deployed, removed }: NetworkBlock) => {
     if (isRemoved) return 'the block changes a network that was removed'
     isRemoved = removed
     if (deployed !== null) {
@@ -66,12 +66,12 @@ export async function verifyNetwork(
       return null
     }
     if (network === null) return 'the block changes a network that is not deployed yet'
-    const { before, recorded } = transactionsIn(changes, network.model)
+    const { before, recorded } = splitTransactions(changes, network.model)
     apply(before)
     for (const transaction of recorded) {
       transactions += 1
       onProgress({ height, transactions })
-      const finding = await differenceOf(transaction, network.decider)
+      const finding = await replayTransaction(transaction, network.decider)
       if (finding !== null) return `transaction ${transaction.target.id}: ${finding}`
       const { target, resource, record, writes } = transaction
       apply([
@@ -84,7 +84,7 @@ export async function verifyNetwork(
   }
   for await (const block of blocks) {
     count += 1
-    const finding = await findingIn(block)
+    const finding = await findDifference(block)
     if (finding !== null) {
       return { blocks: count, restored, transactions, finding: `block ${block.height}: ${finding}` }
     }
@@ -108,7 +108,7 @@ function deployedNetwork(
   try {
     const definition = definitionInItem(JSON.stringify(item), name)
     const { model } = definition
-    state.standOn(registriesOf(model))
+    state.standOn(createRegistries(model))
     const scripts = new Scripts(definition, settings)
     const parts = { definition, scripts, database: state, deployment: [], log: () => {} }
     return { model, decider: new Decider(parts) }
@@ -119,20 +119,20 @@ function deployedNetwork(
 }
 
 /** Decides a recorded transaction again. Returns the first difference, or null. */
-async function differenceOf(
+async function replayTransaction(
   { target, resource, record, writes }: RecordedTransaction,
   decider: Decider,
 ): Promise<string | null> {
   const { $class, transactionId, timestamp, ...fields } = resource
   if (target.type.startsWith(systemType(''))) {
     const registered = registeredBy(target.type, fields)
-    return registered === null ? null : difference(registered, writes.map(contentOf), 'writes')
+    return registered === null ? null : difference(registered, writes.map(writtenContent), 'writes')
   }
   const stamp = { transactionId: String(transactionId), nowMs: Date.parse(String(timestamp)) }
   const change = { kind: 'submit', type: target.type, fields } as const
   try {
     const { draft, events = [] } = await decider.outcome({
-      caller: callerIn(record),
+      caller: toCaller(record),
       stamp,
       change,
     })
@@ -152,7 +152,7 @@ async function differenceOf(
  * Splits the changes of a block into transactions. Each element has the transaction itself, its historian record, and
  * the writes up to the next transaction.
  */
-function transactionsIn(changes: readonly ResourceChange[], model: Model) {
+function splitTransactions(changes: readonly ResourceChange[], model: Model) {
   const before: ResourceChange[] = []
   const recorded: (RecordedTransaction & { writes: ResourceChange[] })[] = []
   for (let at = 0; at < changes.length; at += 1) {
@@ -185,13 +185,13 @@ function registeredBy(type: string, { resources, resourceIds }: JsonObject): Jso
 }
 
 /** Returns the content of a recorded write for comparison: the resource, or the id of a deleted resource. */
-function contentOf(change: ResourceChange): Json {
+function writtenContent(change: ResourceChange): Json {
   return change.kind === 'delete' ? change.target.id : change.resource
 }
 
 function asJson(change: ResourceChange): Json {
   const { type, id } = change.target
-  return [change.kind, type, id, contentOf(change)]
+  return [change.kind, type, id, writtenContent(change)]
 }
 
 function difference(
@@ -209,7 +209,7 @@ function difference(
   return null
 }
 
-function callerIn({ participantInvoking, identityUsed }: JsonObject): Caller {
+function toCaller({ participantInvoking, identityUsed }: JsonObject): Caller {
   const participant =
     typeof participantInvoking === 'string' ? targetOfCanonical(participantInvoking) : null
   const identity = typeof identityUsed === 'string' ? targetOfCanonical(identityUsed) : null

@@ -2,7 +2,7 @@ import { type Json, type JsonObject, parseJson } from '../../base/json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Target } from '../model/model.ts'
-import { objectIn, type ResourceReader, readBatches } from '../resources/database.ts'
+import { parseStored, type ResourceReader, readBatches } from '../resources/database.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import { Resolution } from '../resources/references.ts'
 import { compiledEngine, type EngineModule } from '../runtime/engine.ts'
@@ -86,7 +86,7 @@ export class Scripts {
   ): Promise<readonly (boolean | null)[]> {
     const { participant, transaction, resources } = condition
     const texts = [participant, transaction, ...resources]
-    const whole = texts.map((text) => (text === null ? null : objectIn(text)))
+    const whole = texts.map((text) => (text === null ? null : parseStored(text)))
     const short = whole.map((each, at) => withoutLongMembers(each, texts[at] ?? ''))
     const roots = whole.filter((each) => each !== null)
     const read = (targets: readonly Target[]) => readBatches(state, targets)
@@ -107,7 +107,7 @@ export class Scripts {
         const code = answer.failed === 'DEADLINE' ? 'PROCESSOR_DEADLINE' : 'PROCESSOR_MEMORY'
         throw new NetworkError(code, `a condition of the access rules failed: ${answer.message}`)
       }
-      return valuesIn(answer, resources.length)
+      return parseValues(answer, resources.length)
     }
   }
 
@@ -189,7 +189,7 @@ export function isUnresolved(answer: GuestAnswer): boolean {
 }
 
 /** Returns the `count` values in a guest's answer. Because the guest is untrusted, non-boolean values become null. */
-function valuesIn(answer: GuestAnswer, count: number): (boolean | null)[] {
+function parseValues(answer: GuestAnswer, count: number): (boolean | null)[] {
   const values: unknown = 'value' in answer ? parseAnswerList(answer.value) : []
   const list: readonly unknown[] = Array.isArray(values) ? values : []
   return Array.from({ length: count }, (_, at) => {

@@ -4,9 +4,14 @@ import { NetworkError } from '../errors.ts'
 import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import { parseStatement } from '../queries/check.ts'
-import { allOf, objectIn, type StoredResource } from '../resources/database.ts'
+import { parseStored, type StoredResource, selectAll } from '../resources/database.ts'
 import { type Guard, isExhausted } from '../resources/guard.ts'
-import { collectionOf, type Resource, requireType, resourceOf } from '../resources/instances.ts'
+import {
+  formatRegistryId,
+  type Resource,
+  requireResource,
+  requireType,
+} from '../resources/instances.ts'
 import { presented, Resolver } from '../resources/listing.ts'
 import { parameterTexts, selectedPages } from '../resources/query.ts'
 import { Resolution } from '../resources/references.ts'
@@ -77,7 +82,7 @@ export class TransactionSession implements GuestHost {
       const stored = await this.#guard.database.read(target)
       if (stored === null) continue
       const { text } = stored
-      resolved.push({ ...target, resource: objectIn(text), characters: text.length })
+      resolved.push({ ...target, resource: parseStored(text), characters: text.length })
     }
     return resolved
   }
@@ -119,7 +124,7 @@ export class TransactionSession implements GuestHost {
         )
       case 'remove':
         return this.#write(length, request.ids, (id) => {
-          const target = targetIn({ type: request.type ?? null, id })
+          const target = requireTarget({ type: request.type ?? null, id })
           this.#requireWritable(target.type)
           return this.#draft.remove(target)
         })
@@ -131,7 +136,7 @@ export class TransactionSession implements GuestHost {
   /** Returns the requested resources as JSON texts, at most one for `get`. */
   async #read(request: JsonObject): Promise<string[]> {
     if (request.ask === 'get') {
-      const stored = await this.#guard.read(targetIn(request))
+      const stored = await this.#guard.read(requireTarget(request))
       return stored === null ? [] : [stored.text]
     }
     const pages = request.ask === 'query' ? this.#query(request) : this.#list(request)
@@ -148,7 +153,7 @@ export class TransactionSession implements GuestHost {
   }
 
   #list({ type }: JsonObject): AsyncGenerator<StoredResource[]> {
-    return this.#guard.select(allOf(requireType(this.#model, requireString(type))))
+    return this.#guard.select(selectAll(requireType(this.#model, requireString(type))))
   }
 
   /**
@@ -167,7 +172,7 @@ export class TransactionSession implements GuestHost {
       if (length > ANSWER_LENGTH_MAX) throw answerTooLarge()
     }
     const value = `[${shown.join(',')}]`
-    const roots = isResolved ? [] : texts.map(objectIn)
+    const roots = isResolved ? [] : texts.map(parseStored)
     const resolved = await this.#resolution.of(roots, this.#levels)
     return `{"value":${value},"resolved":${JSON.stringify(resolved)}}`
   }
@@ -208,7 +213,7 @@ export class TransactionSession implements GuestHost {
 
   #checked(value: Json): Resource {
     const name = isJsonObject(value) ? requireString(value.$class) : ''
-    return resourceOf(value, this.#requireWritable(name), this.#guard.definition)
+    return requireResource(value, this.#requireWritable(name), this.#guard.definition)
   }
 
   /** Returns the type `name` if processors may change its resources. */
@@ -217,7 +222,7 @@ export class TransactionSession implements GuestHost {
     const isOurs = type.namespace !== SYSTEM_NAMESPACE || name === systemType('NetworkAdmin')
     const isRegistered = type.kind === 'asset' || type.kind === 'participant'
     if (isOurs && isRegistered) return type
-    const message = `transactions cannot change the registry ${collectionOf(type)}`
+    const message = `transactions cannot change the registry ${formatRegistryId(type)}`
     throw new NetworkError('TRANSACTION_FAILED', message)
   }
 }
@@ -226,6 +231,6 @@ function answerTooLarge(): NetworkError {
   return new NetworkError('TRANSACTION_FAILED', 'a transaction cannot read so many resources')
 }
 
-function targetIn({ type, id }: JsonObject): Target {
+function requireTarget({ type, id }: JsonObject): Target {
   return { type: requireString(type), id: requireString(id) }
 }

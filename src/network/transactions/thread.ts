@@ -1,6 +1,6 @@
 import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import { isDatabaseUrl, LedgerReader } from '../../ledger/core.ts'
-import { definitionIn } from '../definition/definition.ts'
+import { readDefinition } from '../definition/definition.ts'
 import type { Target } from '../model/model.ts'
 import {
   ResourceDatabase,
@@ -8,15 +8,15 @@ import {
   type Selection,
   type StoredResource,
 } from '../resources/database.ts'
-import { NO_RESOURCES, registriesOf } from '../resources/overlay.ts'
+import { createRegistries, NO_RESOURCES } from '../resources/overlay.ts'
 import { GuestClock } from '../runtime/guest-clock.ts'
 import { Decider } from './decider.ts'
 import {
   type FromThread,
-  failureOf,
   type LogLine,
   type ThreadStart,
   type ToThread,
+  toThreadFailure,
   type VerificationProgress,
 } from './messages.ts'
 import { verifyNetwork } from './replay.ts'
@@ -31,12 +31,12 @@ type Port = ThreadPort<ToThread, FromThread>
 /** Decides requests in the order in which their messages arrive. */
 async function serve(start: ThreadStart, task: ServeTask, port: Port): Promise<void> {
   const ledger = await LedgerReader.open(start.location)
-  const definition = definitionIn(Buffer.from(task.archive))
-  const settings = settingsOf(start)
+  const definition = readDefinition(Buffer.from(task.archive))
+  const settings = guestSettings(start)
   const { clock } = settings
   const scripts = new Scripts(definition, settings)
   await scripts.load()
-  const registries = registriesOf(definition.model)
+  const registries = createRegistries(definition.model)
   const stored = new ResourceDatabase(definition.name, ledger, registries)
   // Reads of files are work of this thread, which counts as time of the guest.
   const database = isDatabaseUrl(start.location) ? new WaitingReader(stored, clock) : stored
@@ -60,7 +60,7 @@ async function serve(start: ThreadStart, task: ServeTask, port: Port): Promise<v
       if ('condition' in message) return { id, values: await decider.evaluate(message.condition) }
       return { id, decision: await decider.decide(id, message) }
     } catch (error) {
-      return { id, failure: failureOf(error) }
+      return { id, failure: toThreadFailure(error) }
     }
   }
   let last = Promise.resolve()
@@ -117,13 +117,13 @@ async function verify(
   const database = new ResourceDatabase(name, ledger, NO_RESOURCES)
   const onProgress = (progress: VerificationProgress) => port.postMessage({ progress })
   const blocks = database.changesFrom(0)
-  const settings = settingsOf(start)
+  const settings = guestSettings(start)
   const verified = await verifyNetwork(name, blocks, { settings, restoredHeight, onProgress })
   await ledger.close()
   port.postMessage({ verified })
 }
 
-function settingsOf({ engine, deadlineMs, bootMs, stopAt }: ThreadStart) {
+function guestSettings({ engine, deadlineMs, bootMs, stopAt }: ThreadStart) {
   const clock = new GuestClock()
   const watch = (untilMs: number | null) => {
     // `process.hrtime` is the only clock that is the same in all threads of a process.
@@ -147,6 +147,6 @@ await serveThread(async (start: ThreadStart, port: Port) => {
       port.postMessage({ ready: true })
     }
   } catch (error) {
-    port.postMessage({ failed: failureOf(error) })
+    port.postMessage({ failed: toThreadFailure(error) })
   }
 })
