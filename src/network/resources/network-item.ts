@@ -1,10 +1,9 @@
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { storedJson } from '../../ledger/core.ts'
+import type { JsonObject } from '../../base/json.ts'
 import type { Change } from '../../ledger/index.ts'
 import { type NetworkDefinition, readDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { systemType } from '../model/system.ts'
-import { toResourceItem } from './database.ts'
+import { parseStored, toResourceItem } from './database.ts'
 import { ADMIN } from './transaction.ts'
 
 // A network is recorded in its own database, including its archive, so that the ledger contains the whole network.
@@ -38,14 +37,13 @@ function itemWithoutArchive(definition: NetworkDefinition, runtimeVersion: strin
 
 /** Whether the item with this text belongs to a removed network; see `tombstone`. */
 export function isTombstone(text: string): boolean {
-  const item: Json = storedJson(text)
-  return isJsonObject(item) && item.removed === true
+  return parseStored(text).removed === true
 }
 
 /** Returns the network `name`, which the item with this text records. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
 export function definitionInItem(text: string, name: string): NetworkDefinition {
-  const item: Json = storedJson(text)
-  if (!isJsonObject(item) || typeof item.archive !== 'string') {
+  const item = parseStored(text)
+  if (typeof item.archive !== 'string') {
     throw new NetworkError(
       'NETWORK_UNREADABLE',
       `database ${name} contains no archive of a network`,
