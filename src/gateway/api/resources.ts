@@ -169,11 +169,7 @@ export function requireMethod({ method }: FastifyRequest, methods: readonly stri
  * Returns the JSON of the body. A form becomes an instance of `type`. Errors: RESOURCE_INVALID if there is no body;
  * 415 for a form if `type` is missing.
  */
-export function requireJsonBody(
-  { body }: FastifyRequest,
-  model?: Model,
-  type?: TypeDeclaration,
-): Json {
+function requireJsonBody({ body }: FastifyRequest, model?: Model, type?: TypeDeclaration): Json {
   if (body instanceof Form) {
     if (model !== undefined && type !== undefined) return body.toInstance(type, model)
     throw new HttpRefusal(415, 'CONTENT_TYPE_UNKNOWN', 'this path does not accept forms; send JSON')
