@@ -38,46 +38,32 @@ const IndexesReply = okReply({
   ),
 })
 
-const time = Type.Integer({
-  description: 'End of the verification, milliseconds since the Unix epoch',
-})
-const last_passed = Type.Optional(
-  Type.Integer({
-    description:
-      'End of the last verification that passed, milliseconds since the Unix epoch; ' +
-      'absent if none has passed since the start of the node',
-  }),
-)
 const unlessTokens = 'absent if the node requires tokens'
 const count = (unit: string) =>
   Type.Optional(Type.Integer({ description: `Verified ${unit}; ${unlessTokens}` }))
+const counts = { blocks: count('blocks'), entries: count('entries') }
+const ended = {
+  time: Type.Integer({ description: 'End of the verification, milliseconds since the Unix epoch' }),
+  last_passed: Type.Optional(
+    Type.Integer({
+      description:
+        'End of the last verification that passed, milliseconds since the Unix epoch; ' +
+        'absent if none has passed since the start of the node',
+    }),
+  ),
+  seconds: Type.Number(),
+}
+const detail = (text: string) =>
+  Type.Optional(Type.String({ description: `${text}; ${unlessTokens}` }))
 const VerificationReply = Type.Union(
   [
     Type.Object({ result: Type.Literal('pending') }),
+    Type.Object({ result: Type.Literal('passed'), ...ended, ...counts }),
     Type.Object({
-      result: Type.Literal('passed'),
-      time,
-      last_passed,
-      seconds: Type.Number(),
-      blocks: count('blocks'),
-      entries: count('entries'),
+      ...{ result: Type.Literal('failed'), ...ended, ...counts },
+      finding: detail('The first difference'),
     }),
-    Type.Object({
-      result: Type.Literal('failed'),
-      time,
-      last_passed,
-      seconds: Type.Number(),
-      blocks: count('blocks'),
-      entries: count('entries'),
-      finding: Type.Optional(Type.String({ description: `The first difference; ${unlessTokens}` })),
-    }),
-    Type.Object({
-      result: Type.Literal('unfinished'),
-      time,
-      last_passed,
-      seconds: Type.Number(),
-      reason: Type.Optional(Type.String({ description: `The cause; ${unlessTokens}` })),
-    }),
+    Type.Object({ result: Type.Literal('unfinished'), ...ended, reason: detail('The cause') }),
   ],
   { description: 'The last scheduled verification; absent unless VERIFY_EVERY is set' },
 )
