@@ -50,7 +50,6 @@ export type {
   AttachmentReader,
   AttachmentRow,
   DiskUsage,
-  ExpectedReads,
   FoundItem,
   FoundItems,
   IndexOutcome,

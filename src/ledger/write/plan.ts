@@ -12,7 +12,6 @@ import {
 } from '../../chain/index.ts'
 import {
   type Effect,
-  type ExpectedReads,
   type NewIdempotencyRecord,
   StoreError,
   type StoreReader,
@@ -88,26 +87,6 @@ export async function planBatch(
     outcomes.push(outcome)
   }
   return { entries: planner.entries, effects: planner.effects, records: records.added, outcomes }
-}
-
-/** Returns the reads that planning `units` probably needs, so that the store can do them in advance. */
-export function expectedReads(
-  units: readonly UnitOfWork[],
-  conditions: ReadonlyMap<number, RequestConditions> | undefined,
-): ExpectedReads {
-  const items: { db: string; id: string }[] = []
-  for (const db of new Set(units.flat().map((operation) => operation.db))) {
-    items.push({ db, id: networkItemId(db) })
-  }
-  for (const operation of units.flat()) {
-    if (!('id' in operation) || (operation.kind === 'create_item' && operation.assigned)) continue
-    items.push(operation)
-  }
-  const keys: string[] = []
-  for (const { idempotency } of conditions?.values() ?? []) {
-    if (idempotency !== null) keys.push(idempotency.key)
-  }
-  return { items, keys }
 }
 
 class Planner {

@@ -5,7 +5,7 @@ import { HASH_BYTES, type Head, sealBlock, unpackPosition } from '../../chain/in
 import { DamageError, type Store, StoreError, type StoreOptions } from '../../storage/index.ts'
 import { type Platform, systemPlatform } from '../platform.ts'
 import type { FromWriter, ToWriter } from './messages.ts'
-import { expectedReads, type Plan, planBatch } from './plan.ts'
+import { type Plan, planBatch } from './plan.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import type { UnitOfWork, UnitOutcome } from './unit-of-work.ts'
 
@@ -114,28 +114,25 @@ class WriterThread {
     let isAttempted = false
     let message: FromWriter | null
     try {
-      message = await this.#store.exclusive(
-        async (head) => {
-          const height = head === null ? 0 : head.height + 1
-          // Timestamps never decrease along the chain, even if the clock is set back.
-          const nowMs = Math.max(batch.nowMs, head?.timestamp ?? 0)
-          const context = { nowMs, conditions: batch.conditions }
-          const plan = await planBatch(this.#store, units, height, context, refused)
-          const { entries, outcomes } = plan
-          if (entries.length === 0) return { block: null, outcomes }
-          isAttempted = true
-          try {
-            return { block: await this.#append(plan, head, nowMs), outcomes }
-          } catch (error) {
-            const unit = unitThatMetDamage(error, plan)
-            if (unit === null) throw error
-            const reason = `nothing was written: ${errorMessage(error)}`
-            refused.set(unit, { code: 'STORE_DAMAGED', message: reason })
-            return null
-          }
-        },
-        expectedReads(units, batch.conditions),
-      )
+      message = await this.#store.exclusive(async (head) => {
+        const height = head === null ? 0 : head.height + 1
+        // Timestamps never decrease along the chain, even if the clock is set back.
+        const nowMs = Math.max(batch.nowMs, head?.timestamp ?? 0)
+        const context = { nowMs, conditions: batch.conditions }
+        const plan = await planBatch(this.#store, units, height, context, refused)
+        const { entries, outcomes } = plan
+        if (entries.length === 0) return { block: null, outcomes }
+        isAttempted = true
+        try {
+          return { block: await this.#append(plan, head, nowMs), outcomes }
+        } catch (error) {
+          const unit = unitThatMetDamage(error, plan)
+          if (unit === null) throw error
+          const reason = `nothing was written: ${errorMessage(error)}`
+          refused.set(unit, { code: 'STORE_DAMAGED', message: reason })
+          return null
+        }
+      })
     } catch (error) {
       const hasMoved = error instanceof StoreError && error.code === 'HEAD_MOVED'
       // Another process has appended first. Nothing was written, so the units are planned on the new head.

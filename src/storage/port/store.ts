@@ -338,13 +338,6 @@ export interface Turns {
   close(): void
 }
 
-/** Reads that an exclusive task will probably need. */
-export interface ExpectedReads {
-  readonly items: readonly { readonly db: string; readonly id: string }[]
-  /** Keys of idempotency records. */
-  readonly keys: readonly string[]
-}
-
 /**
  * The durable store of one node's chain and databases.
  *
@@ -371,12 +364,9 @@ export interface Store extends StoreReader {
   /**
    * Runs `work` with the current head, null for an empty chain, while no other process can append to the
    * chain. `work` may read this store, and call `append` once, as its last use of the store. Calls must not
-   * overlap. An engine may do the `expected` reads in advance, which changes no result.
+   * overlap.
    */
-  exclusive<Result>(
-    work: (head: Head | null) => Promise<Result>,
-    expected?: ExpectedReads,
-  ): Promise<Result>
+  exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result>
 
   /**
    * Runs `appends`, which may call `append` any number of times. All these blocks become durable together, or none of

@@ -2,8 +2,6 @@ import { type Block, type Frontier, frontierAt, type Head, toHead } from '../../
 import type { Effect } from '../port/effect.ts'
 import { StoreError } from '../port/errors.ts'
 import type {
-  ExpectedReads,
-  IdempotencyRecord,
   IndexOutcome,
   NewIdempotencyRecord,
   Store,
@@ -22,7 +20,6 @@ import { type Appended, blockStatements } from './block-statements.ts'
 import { itemKey, readDatabases } from './changes.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
 import { isConstraint, toStoreError } from './errors.ts'
-import { ReadAhead } from './expected-reads.ts'
 import { Maintenance } from './maintenance.ts'
 import { PostgresReader } from './reader.ts'
 import { Attempts, retrying } from './retry.ts'
@@ -31,7 +28,6 @@ import { CommitUnknown, type Locked, WriteSession } from './transaction.ts'
 
 /** Maximum number of databases that are cached between blocks. */
 const REMEMBERED_MAX = 10_000
-const NO_READS: ExpectedReads = { items: [], keys: [] }
 /** Lets an import pause between two blocks for longer than IDLE_IN_TRANSACTION_MS_MAX. */
 const PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 
@@ -55,7 +51,6 @@ class PostgresStore extends PostgresReader implements Store {
   /** Items read by the current `exclusive`. */
   readonly #items = new Map<string, { created: number; revision: number } | null>()
   #isExclusive = false
-  #ahead: ReadAhead | null = null
   /** True while several appends share one transaction. */
   #isShared = false
   /** The STORE_ROLLED_BACK error after which the store never writes again, or null. */
@@ -83,8 +78,7 @@ class PostgresStore extends PostgresReader implements Store {
   }
 
   override async item(db: string, id: string): Promise<StoredItem | null> {
-    const ahead = this.#ahead?.item(db, id)
-    const item = ahead === undefined ? await super.item(db, id) : ahead
+    const item = await super.item(db, id)
     const database = this.#databases.get(db)
     if (this.#isExclusive && typeof database === 'number') {
       this.#items.set(itemKey(database, id), item)
@@ -92,22 +86,13 @@ class PostgresStore extends PostgresReader implements Store {
     return item
   }
 
-  override async idempotencyRecord(key: string): Promise<IdempotencyRecord | null> {
-    const ahead = this.#ahead?.record(key)
-    return ahead === undefined ? super.idempotencyRecord(key) : ahead
-  }
-
-  async exclusive<Result>(
-    work: (head: Head | null) => Promise<Result>,
-    expected: ExpectedReads = NO_READS,
-  ): Promise<Result> {
-    const { head } = await this.#guarded(() => this.#beginAhead(expected))
+  async exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result> {
+    const { head } = await this.#guarded(() => retrying(() => this.#begin()))
     this.#isExclusive = true
     try {
       return await this.#guarded(() => work(head))
     } finally {
       this.#isExclusive = false
-      this.#ahead = null
       this.#items.clear()
       await this.#session.rollback()
     }
@@ -163,22 +148,9 @@ class PostgresStore extends PostgresReader implements Store {
     })
   }
 
-  async #beginAhead(expected: ExpectedReads): Promise<Locked> {
-    try {
-      return await retrying(() => this.#begin(expected))
-    } catch (error) {
-      const converted = toStoreError(error)
-      if (!(converted instanceof StoreError) || converted.code !== 'STORE_DAMAGED') throw error
-      // Begins without the expected reads, so that only requests that need the damaged part fail.
-      return retrying(() => this.#begin())
-    }
-  }
-
   /** Begins a transaction; discards cached state that another process may have changed. */
-  async #begin(expected = NO_READS): Promise<Locked> {
-    const { locked, ahead } = await this.#session.begin((queries) =>
-      ReadAhead.of(queries, expected),
-    )
+  async #begin(): Promise<Locked> {
+    const locked = await this.#session.begin()
     const cached = this.#cached
     const isMoved = cached?.head?.id !== locked.head?.id
     if (cached === null || isMoved || this.#databases.size > REMEMBERED_MAX) {
@@ -189,8 +161,6 @@ class PostgresStore extends PostgresReader implements Store {
     this.#cached = null
     if (cached?.indexes !== locked.indexes) this.#indexes = await this.#readIndexes(locked)
     this.#cached = locked
-    this.#ahead = ahead
-    for (const [name, created] of ahead.databases) this.#databases.set(name, created)
     return locked
   }
 

@@ -84,23 +84,18 @@ export class WriteSession implements Queries {
   }
 
   /**
-   * Begins a transaction, locks the store and runs the reads of `ahead`, all in one round trip.
-   * Errors: STORE_ROLLED_BACK; errors of the server.
+   * Begins a transaction and locks the store, in one round trip. Errors: STORE_ROLLED_BACK; errors of the server.
    */
-  async begin<Ahead>(
-    ahead: (queries: Queries) => Promise<Ahead>,
-  ): Promise<{ readonly locked: Locked; readonly ahead: Ahead }> {
+  async begin(): Promise<Locked> {
     const connection = await this.#connected()
     this.#isInTransaction = true
     try {
-      const [[, [lock] = [], [head] = []], read] = await connection.together(() =>
-        all([connection.script(SQL.begin), ahead(connection)]),
-      )
+      const [, [lock] = [], [head] = []] = await connection.script(SQL.begin)
       if (lock === undefined) throw new StoreError('STORE_DAMAGED', 'the table `node` is empty')
       const indexes = text(lock[0], 'indexes')
       const locked = { head: head === undefined ? null : headOfRow(head), indexes }
       await this.#requireSeen(connection, locked.head)
-      return { locked, ahead: read }
+      return locked
     } catch (error) {
       await this.rollback()
       // The next connection may lead to a server that has the block.
