@@ -3,7 +3,7 @@ import type { BlobInventory, BlobStore, OpenBlob, RecordOutcome } from '../blobs
 import { BlobTasks } from '../blobs/blob-tasks.ts'
 import { StoreError } from '../port/errors.ts'
 import type { StoredBlob } from '../port/store.ts'
-import { bytesOf, integer, integerOf, type Row, text } from '../sql/rows.ts'
+import { integer, type Row, readBinary, readInteger, text } from '../sql/rows.ts'
 import { Connection, type Parameter, type Queries } from './connection.ts'
 import { ConnectionLost, toStoreError } from './errors.ts'
 import { ReadPool } from './reads.ts'
@@ -159,7 +159,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
 
   async progress({ sha256, length }: StoredBlob): Promise<{ isComplete: boolean; bytes: number }> {
     const [row] = await this.#rows(SQL.open, [sha256])
-    if (row !== undefined && integerOf(row, 'bytes') === length) {
+    if (row !== undefined && readInteger(row, 'bytes') === length) {
       return { isComplete: true, bytes: length }
     }
     const [part] = await this.#rows(SQL.parts, [sha256])
@@ -215,7 +215,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     const [row] = await this.#rows(SQL.open, [sha256])
     if (row === undefined) return null
     return {
-      length: integerOf(row, 'bytes'),
+      length: readInteger(row, 'bytes'),
       read: (target, at) => this.#read(sha256, target, at),
       close: async () => {},
     }
@@ -339,7 +339,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     for (let at = 0; ; ) {
       const [row] = await this.#rows(SQL.readUpload, [upload, at])
       if (row === undefined) return hash.digest('hex')
-      const bytes = bytesOf(row, 'bytes')
+      const bytes = readBinary(row, 'bytes')
       hash.update(bytes)
       at += bytes.length
     }
@@ -349,7 +349,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     let filled = 0
     for (const row of await this.#rows(SQL.read, [sha256, at, target.length])) {
       const start = Math.max(integer(row[0], 'start'), at)
-      const bytes = bytesOf([row[1]], 'bytes')
+      const bytes = readBinary([row[1]], 'bytes')
       // Stops if a row is missing, so that the result is too short instead of wrong.
       if (start !== at + filled) break
       const count = Math.min(bytes.length, target.length - filled)

@@ -3,7 +3,7 @@ import { type DiskUsage, PAGE_CHARACTERS, type StoreReader } from '../port/store
 import type { Dialect } from '../sql/dialect.ts'
 import { derivedDamage } from '../sql/index-damage.ts'
 import { SqlReader } from '../sql/reader.ts'
-import { integerOf } from '../sql/rows.ts'
+import { readInteger } from '../sql/rows.ts'
 import { Connection, type Queries } from './connection.ts'
 import { physicalDamage } from './damage.ts'
 import { toStoreError } from './errors.ts'
@@ -66,7 +66,7 @@ export class PostgresReader extends SqlReader {
 
   async diskUsage(): Promise<DiskUsage> {
     // `walBytes` is 0, because the write-ahead log belongs to the server, not to this database.
-    const fileBytes = await this.#reads.first(DATABASE_SIZE, [], (row) => integerOf(row, 'size'))
+    const fileBytes = await this.#reads.first(DATABASE_SIZE, [], (row) => readInteger(row, 'size'))
     return { fileBytes: fileBytes ?? 0, walBytes: 0, freeBytes: null }
   }
 

@@ -1,6 +1,6 @@
 import type { Head } from '../../chain/index.ts'
 import { StoreError } from '../port/errors.ts'
-import { headOfRow, type Row, text } from '../sql/rows.ts'
+import { type Row, readHeadRow, text } from '../sql/rows.ts'
 import {
   Connection,
   type ConnectionOptions,
@@ -93,7 +93,7 @@ export class WriteSession implements Queries {
       const [, [lock] = [], [head] = []] = await connection.script(SQL.begin)
       if (lock === undefined) throw new StoreError('STORE_DAMAGED', 'the table `node` is empty')
       const indexes = text(lock[0], 'indexes')
-      const locked = { head: head === undefined ? null : headOfRow(head), indexes }
+      const locked = { head: head === undefined ? null : readHeadRow(head), indexes }
       await this.#requireSeen(connection, locked.head)
       return locked
     } catch (error) {

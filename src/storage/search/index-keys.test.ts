@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { keysOf } from './index-keys.ts'
+import { toIndexKeys } from './index-keys.ts'
 
 /** Returns the keys as hex, and whether each key sorts the item. */
 const keys = (value: unknown) =>
-  keysOf({ v: value } as never, ['v']).map(({ key, sorts }) => [
+  toIndexKeys({ v: value } as never, ['v']).map(({ key, sorts }) => [
     Buffer.from(key).toString('hex'),
     sorts,
   ])

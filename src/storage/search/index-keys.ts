@@ -30,12 +30,12 @@ export interface IndexKey {
  * Returns the entries of `item` in an index on `path`: one entry per value that conditions compare, and the entry that
  * sorts the item. The key of a long text contains only the beginning of the text.
  */
-export function keysOf(item: JsonObject, path: Path): IndexKey[] {
-  const sortKey = keyOf(sortValueAt(item, path))
+export function toIndexKeys(item: JsonObject, path: Path): IndexKey[] {
+  const sortKey = toIndexKey(sortValueAt(item, path))
   const keys = [{ key: sortKey, sorts: true }]
   const seen = new Set([hex(sortKey)])
   for (const value of scalarsAt(item, path)) {
-    const key = keyOf(value)
+    const key = toIndexKey(value)
     if (seen.has(hex(key))) continue
     seen.add(hex(key))
     keys.push({ key, sorts: false })
@@ -48,7 +48,7 @@ function hex(key: Uint8Array): string {
 }
 
 /** Returns the key of one value. Keys compare bytewise in the order of their values. */
-export function keyOf(value: SortValue): Buffer {
+export function toIndexKey(value: SortValue): Buffer {
   if (value === null) return Buffer.of(TYPE.null)
   if (value === COMPOUND) return Buffer.of(TYPE.compound)
   if (typeof value === 'boolean') return Buffer.of(value ? TYPE.true : TYPE.false)
@@ -83,9 +83,9 @@ export interface KeyRange {
 export function keyRange(from: Bound | null, to: Bound | null): KeyRange {
   const type = typeof (from ?? to)?.value === 'number' ? TYPE.number : TYPE.text
   return {
-    from: from === null ? Buffer.of(type) : keyOf(from.value),
+    from: from === null ? Buffer.of(type) : toIndexKey(from.value),
     fromIncluded: from === null || from.inclusive,
-    to: to === null ? Buffer.of(type + 1) : keyOf(to.value),
+    to: to === null ? Buffer.of(type + 1) : toIndexKey(to.value),
     toIncluded: to?.inclusive === true,
   }
 }

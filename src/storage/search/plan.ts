@@ -1,6 +1,6 @@
 import type { Bound, Condition, OrderTerm, Where } from '../../filter/index.ts'
 import type { ItemSearch, StoredItem } from '../port/store.ts'
-import { isExactKey, type KeyRange, keyOf, keyRange } from './index-keys.ts'
+import { isExactKey, type KeyRange, keyRange, toIndexKey } from './index-keys.ts'
 
 /**
  * Maximum positions that a search reads from an index at once. A condition with more positions does not use its index.
@@ -25,7 +25,7 @@ export interface IdRange {
 }
 
 /** The rows that a search reads, and their order. */
-export type Access =
+export type RowAccess =
   /** All items, in creation order, from `after` on. */
   | { readonly by: 'creation'; readonly after: number }
   /** The items at one key of an index, in creation order. `isExact` means that all these items match. */
@@ -55,7 +55,7 @@ export type Access =
     }
 
 /** An access whose rows all match, so that counting them reads no items. */
-export type CountedAccess = Extract<Access, { by: 'creation' | 'key' }>
+export type CountedAccess = Extract<RowAccess, { by: 'creation' | 'key' }>
 
 /** A stream of positions of items. */
 export interface Scan {
@@ -82,7 +82,7 @@ export interface SearchRows {
     range: KeyRange,
     options: { readonly elementsOnly: boolean; readonly limit: number },
   ): Promise<number[] | null>
-  scan(database: number, access: Exclude<Access, { by: 'list' }>, where: Where | null): Scan
+  scan(database: number, access: Exclude<RowAccess, { by: 'list' }>, where: Where | null): Scan
   /**
    * Counts the rows of `access`, in pieces of bounded size. Reads indexes only.
    * Errors: SEARCH_INTERRUPTED if the index is removed.
@@ -112,13 +112,13 @@ export async function chooseAccess(
   rows: SearchRows,
   database: number,
   { where, order, after }: ItemSearch,
-): Promise<Access> {
+): Promise<RowAccess> {
   const ready = await rows.readyIndexes(database)
   const indexes = new Map(ready.map((index) => [index.path, index]))
   const start = after ?? -1
   const [term] = order
   const ordering = order.length === 1 ? indexes.get(term?.path.join('.') ?? '') : undefined
-  const inOrder: Access | null =
+  const inOrder: RowAccess | null =
     ordering === undefined
       ? null
       : { by: 'index', index: ordering, descending: term?.descending === true }
@@ -130,7 +130,7 @@ export async function chooseAccess(
     const index = indexes.get(condition.path.join('.'))
     const value = onlyValue(condition)
     if (index === undefined || value === undefined) continue
-    const key = keyOf(value)
+    const key = toIndexKey(value)
     if (isById && (await rows.hasMore(index, key, LISTED_BEFORE_IDS_MAX))) continue
     if (inOrder !== null && (await rows.hasMore(index, key, LISTED_MAX))) return inOrder
     return {
@@ -158,7 +158,7 @@ export async function chooseCountAccess(
   rows: SearchRows,
   database: number,
   where: Where | null,
-): Promise<Access> {
+): Promise<RowAccess> {
   const query = { where, order: [], after: null, offset: 0, limit: null, text: false }
   const access = await chooseAccess(rows, database, query)
   // The order does not matter for a count, so a range of ids is better than all items.
@@ -207,7 +207,7 @@ async function listPositions(
     if (found === null) isIndexed = false
   }
   if (test.kind === 'equals' && test.values.length <= KEYS_MAX) {
-    for (const key of test.values.map(keyOf)) {
+    for (const key of test.values.map(toIndexKey)) {
       if (positions.size > max) return null
       await lookUp({ from: key, fromIncluded: true, to: key, toIncluded: true }, false)
     }
@@ -248,9 +248,9 @@ function withOtherEnd(ends: Ends, path: readonly string[], required: readonly Co
 function idAccess(
   where: Where | null,
   order: readonly OrderTerm[],
-): Extract<Access, { by: 'id' }> | null {
+): Extract<RowAccess, { by: 'id' }> | null {
   if (where === null || order.length === 0) return null
-  const range = idRangeOf(requiredConditions(where))
+  const range = findIdRange(requiredConditions(where))
   if (range === null) return null
   const [term] = order
   const isOrdered = order.length === 1 && term?.path.length === 1 && term.path[0] === 'id'
@@ -259,7 +259,7 @@ function idAccess(
 }
 
 /** Returns the range of ids that `required` implies, or null. */
-function idRangeOf(required: readonly Condition[]): IdRange | null {
+function findIdRange(required: readonly Condition[]): IdRange | null {
   let range: Partial<IdRange> = {}
   for (const { path, test } of required) {
     if (path.length !== 1 || path[0] !== 'id' || test.kind !== 'range') continue
@@ -274,7 +274,7 @@ function idRangeOf(required: readonly Condition[]): IdRange | null {
 /** Removes the condition that `range` implies, if it is the whole `where` or a member of its `all`. */
 function withoutRange(where: Where, range: IdRange): Where | null {
   const isRange = (each: Where) => {
-    const own = each.kind !== 'condition' || each.negated ? null : idRangeOf([each])
+    const own = each.kind !== 'condition' || each.negated ? null : findIdRange([each])
     return own !== null && own.from === range.from && own.to === range.to
   }
   if (where.kind === 'condition') return isRange(where) ? null : where

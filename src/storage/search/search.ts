@@ -17,7 +17,13 @@ import {
   PAGE_CHARACTERS,
   SORTED_ITEMS_MAX,
 } from '../port/store.ts'
-import { type Access, chooseAccess, chooseCountAccess, type Scan, type SearchRows } from './plan.ts'
+import {
+  chooseAccess,
+  chooseCountAccess,
+  type RowAccess,
+  type Scan,
+  type SearchRows,
+} from './plan.ts'
 
 /** Number of positions of a list that are read at once. */
 const PIECE_POSITIONS = 1_000
@@ -31,7 +37,7 @@ export async function searchItems(
   query: ItemSearch,
 ): Promise<FoundItems> {
   const access = await chooseAccess(rows, database, query)
-  const scan = scanOf(rows, database, access, query.where)
+  const scan = openScan(rows, database, access, query.where)
   const isOrdered = access.by === 'index' || (access.by === 'id' && access.isOrdered)
   const search = new Search(rows, scan, query, isOrdered || query.order.length === 0)
   return { index: indexName(access), pieces: search.pieces() }
@@ -51,7 +57,7 @@ export async function countItems(
   const isCounted =
     (access.by === 'key' && access.isExact) || (access.by === 'creation' && where === null)
   if (isCounted) return { index, pieces: rows.counts(database, access) }
-  const scan = scanOf(rows, database, access, where)
+  const scan = openScan(rows, database, access, where)
   const query = { where, order: [], after: null, offset: 0, limit: null, text: false }
   return { index, pieces: new Search(rows, scan, query, true).counts() }
 }
@@ -60,18 +66,23 @@ async function* onePiece(count: number): AsyncGenerator<number> {
   yield count
 }
 
-function scanOf(rows: SearchRows, database: number, access: Access, where: Where | null): Scan {
+function openScan(
+  rows: SearchRows,
+  database: number,
+  access: RowAccess,
+  where: Where | null,
+): Scan {
   // An item may change between finding its position and reading it, so a list is never exact.
-  if (access.by === 'list') return { isExact: false, pieces: piecesOf(access.positions) }
+  if (access.by === 'list') return { isExact: false, pieces: splitPositions(access.positions) }
   return rows.scan(database, access, access.by === 'id' ? access.where : where)
 }
 
-function indexName(access: Access): string | null {
+function indexName(access: RowAccess): string | null {
   if (access.by === 'id') return 'id'
   return access.by === 'creation' ? null : access.index.path
 }
 
-async function* piecesOf(positions: readonly number[]): AsyncGenerator<readonly number[]> {
+async function* splitPositions(positions: readonly number[]): AsyncGenerator<readonly number[]> {
   for (let at = 0; at < positions.length; at += PIECE_POSITIONS) {
     yield positions.slice(at, at + PIECE_POSITIONS)
   }
@@ -183,7 +194,7 @@ class Search {
       }
     }
     sort()
-    yield* piecesOf(found.map(({ created }) => created))
+    yield* splitPositions(found.map(({ created }) => created))
   }
 
   /** Reads the items at `positions` that still exist and match, in bounded pieces. */

@@ -7,7 +7,14 @@ import type {
   StoredBlob,
 } from '../port/store.ts'
 import { type Dialect, type SqlReads, translated } from './dialect.ts'
-import { attachmentOf, attachmentRowOf, integer, integerOf, type Row, text } from './rows.ts'
+import {
+  integer,
+  type Row,
+  readAttachmentRow,
+  readInteger,
+  readStoredAttachment,
+  text,
+} from './rows.ts'
 
 const COLUMNS = 'position, name, content_type, length, sha256'
 const ALL_COLUMNS = `${COLUMNS}, db, id, ended`
@@ -32,7 +39,7 @@ const STATEMENTS = {
   endedBy: 'SELECT position FROM attachments WHERE sha256 = $1 AND ended = $2',
 } as const
 
-const toPosition = (row: Row): number => integerOf(row, 'position')
+const toPosition = (row: Row): number => readInteger(row, 'position')
 
 export class SqlAttachments implements AttachmentReader {
   readonly #sql
@@ -44,20 +51,20 @@ export class SqlAttachments implements AttachmentReader {
   }
 
   current(db: string, id: string, name: string): Promise<StoredAttachment | null> {
-    return this.#reads.first(this.#sql.current, [db, id, name], attachmentOf)
+    return this.#reads.first(this.#sql.current, [db, id, name], readStoredAttachment)
   }
 
   list(db: string, id: string, range: AttachmentRange): Promise<StoredAttachment[]> {
     const { after = '', limit, offset = 0 } = range
-    return this.#reads.all(this.#sql.list, [db, id, after, limit, offset], attachmentOf)
+    return this.#reads.all(this.#sql.list, [db, id, after, limit, offset], readStoredAttachment)
   }
 
   byPosition(after: number, limit: number): Promise<AttachmentRow[]> {
-    return this.#reads.all(this.#sql.byPosition, [after, limit], attachmentRowOf)
+    return this.#reads.all(this.#sql.byPosition, [after, limit], readAttachmentRow)
   }
 
   before({ database, id, name }: AttachmentKey, position: number): Promise<AttachmentRow | null> {
-    return this.#reads.first(this.#sql.before, [database, id, name, position], attachmentRowOf)
+    return this.#reads.first(this.#sql.before, [database, id, name, position], readAttachmentRow)
   }
 
   blobs(after: string, limit: number): Promise<StoredBlob[]> {
@@ -80,11 +87,11 @@ export class SqlAttachments implements AttachmentReader {
   }
 
   at(position: number): Promise<AttachmentRow | null> {
-    return this.#reads.first(this.#sql.at, [position], attachmentRowOf)
+    return this.#reads.first(this.#sql.at, [position], readAttachmentRow)
   }
 
   ofItem(database: number, id: string, limit: number): Promise<AttachmentRow[]> {
-    return this.#reads.all(this.#sql.ofItem, [database, id, limit], attachmentRowOf)
+    return this.#reads.all(this.#sql.ofItem, [database, id, limit], readAttachmentRow)
   }
 
   endedBy(position: number, sha256: string): Promise<number | null> {

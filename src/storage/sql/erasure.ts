@@ -3,7 +3,7 @@ import type { Effect } from '../port/effect.ts'
 import { erasedEntryText, erasedItemText } from '../port/erasure.ts'
 import { ERASED_FINGERPRINT, idempotencyDigest } from '../port/store.ts'
 import type { SqlRows } from './queries.ts'
-import { bytesOf, idempotencyRecordOf, text } from './rows.ts'
+import { readBinary, readIdempotencyRecord, text } from './rows.ts'
 
 const SQL = {
   block: 'SELECT blinds, body FROM blocks WHERE height = $1',
@@ -42,7 +42,7 @@ export async function eraseEntries(
   for (const [height, positionsInBlock] of byHeight) {
     const [row] = await queries.rows(SQL.block, [height])
     if (row === undefined) return 'impossible'
-    const blinds = Uint8Array.from(bytesOf(row, 'blinds'))
+    const blinds = Uint8Array.from(readBinary(row, 'blinds'))
     const entries = text(row[1], 'body').split('\n')
     for (const position of positionsInBlock) {
       const { index } = unpackPosition(position)
@@ -66,7 +66,7 @@ export async function eraseEntries(
 /** Erases the fingerprint of the request that made the entry at `position`. */
 async function eraseFingerprint(queries: SqlRows, position: number): Promise<void> {
   const [row] = await queries.rows(SQL.recordUpTo, [position])
-  const record = row === undefined ? null : idempotencyRecordOf(row)
+  const record = row === undefined ? null : readIdempotencyRecord(row)
   if (record === null || record.position + record.entries <= position) return
   const digest = idempotencyDigest({ ...record, fingerprint: ERASED_FINGERPRINT })
   await queries.rows(SQL.updateRecord, [record.position, ERASED_FINGERPRINT, digest])

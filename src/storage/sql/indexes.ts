@@ -8,7 +8,7 @@ import {
   READY,
   REMOVED,
 } from '../search/declared-indexes.ts'
-import { keysOf } from '../search/index-keys.ts'
+import { toIndexKeys } from '../search/index-keys.ts'
 import type { SqlRows, SqlStatement } from './queries.ts'
 import { integer, type Row, text } from './rows.ts'
 
@@ -101,7 +101,7 @@ export function indexEntries(
   if (reached.length === 0) return []
   const value: JsonObject = parseJson(item)
   return reached.flatMap(({ number, path }) =>
-    keysOf(value, path.split('.')).map(({ key, sorts }) => ({ number, key, created, sorts })),
+    toIndexKeys(value, path.split('.')).map(({ key, sorts }) => ({ number, key, created, sorts })),
   )
 }
 

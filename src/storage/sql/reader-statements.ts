@@ -15,8 +15,11 @@ function positions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
 
 /** Returns the statements of `SqlReader` for an engine. */
 export function readerStatements(dialect: Dialect) {
-  const { page, lines } = dialect
-  return translated(dialect, {
+  return translated(dialect, { ...itemStatements(dialect), ...chainStatements(dialect) })
+}
+
+function itemStatements({ page, lines, itemsById }: Dialect) {
+  return {
     databases: 'SELECT created, name FROM databases ORDER BY created',
     database: 'SELECT created, name FROM databases WHERE name = $1',
     item: `SELECT ${ITEM} FROM items WHERE db = ${NAMED} AND id = $2`,
@@ -36,7 +39,7 @@ export function readerStatements(dialect: Dialect) {
       'created',
     ),
     countItems: 'SELECT count(*) FROM items WHERE db = $1',
-    countIds: `SELECT count(*) FROM ${dialect.itemsById} WHERE db = $1 AND id >= $2 AND id < $3`,
+    countIds: `SELECT count(*) FROM ${itemsById} WHERE db = $1 AND id >= $2 AND id < $3`,
     // Composes, from all rows created at one height, the entries that would have created these rows, and compares the
     // entries with the block. Compares the sizes first, so that the composed text is not much longer than the block.
     plainCreations: `SELECT count(*), min(i.created), max(i.created), min(i.db), max(i.db), min(d.name),
@@ -52,11 +55,16 @@ export function readerStatements(dialect: Dialect) {
     indexes: `SELECT d.name, d.created, i.path, i.built, (SELECT max(height) FROM blocks)
       FROM indexes AS i JOIN databases AS d ON d.created = i.db
       WHERE i.built > ${REMOVED} ORDER BY d.created, i.number`,
+  }
+}
+
+function chainStatements({ page, elements, lastLine }: Dialect) {
+  return {
     oldestFirst: positions('>', 'ASC'),
     newestFirst: positions('<', 'DESC'),
     revised: page(
       `SELECT n.value, n.number, b.body, b.timestamps, b.blinds
-        FROM ${dialect.elements('$1')} LEFT JOIN blocks AS b ON b.height = n.value`,
+        FROM ${elements('$1')} LEFT JOIN blocks AS b ON b.height = n.value`,
       'coalesce(octet_length(body), 0)',
       'number',
     ),
@@ -69,7 +77,7 @@ export function readerStatements(dialect: Dialect) {
     dropped: 'SELECT db FROM dropped ORDER BY db',
     deleted: 'SELECT created, name FROM deleted_databases ORDER BY created',
     former: 'SELECT created FROM deleted_databases WHERE name = $1 ORDER BY created',
-    head: `SELECT height, id, ${dialect.lastLine('timestamps')} FROM blocks
+    head: `SELECT height, id, ${lastLine('timestamps')} FROM blocks
       ORDER BY height DESC LIMIT 1`,
     blocks: page(
       `SELECT ${BLOCK} FROM blocks WHERE height >= $1 ORDER BY height LIMIT $2`,
@@ -81,10 +89,10 @@ export function readerStatements(dialect: Dialect) {
     headers: `SELECT height, prev_id, nonce, root, octet_length(commitments)
       FROM blocks WHERE height >= $1 ORDER BY height LIMIT $2`,
     treeNodes: `SELECT t.height, t.hashes
-      FROM ${dialect.elements('$1')} LEFT JOIN tree AS t ON t.height = n.value`,
+      FROM ${elements('$1')} LEFT JOIN tree AS t ON t.height = n.value`,
     treeLeaves: 'SELECT hashes FROM tree WHERE height >= $1 ORDER BY height LIMIT $2',
     eraser: 'SELECT eraser FROM erasures WHERE position = $1',
     countErased: 'SELECT count(*) FROM erasures',
     uncompacted: 'SELECT position FROM uncompacted ORDER BY position',
-  })
+  }
 }

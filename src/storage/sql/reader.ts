@@ -31,29 +31,29 @@ import { countItems, searchItems } from '../search/search.ts'
 import { SqlAttachments } from './attachments.ts'
 import type { Dialect, SqlReads, Value } from './dialect.ts'
 import { readerStatements } from './reader-statements.ts'
-import { revisionMissing, revisionOf } from './revisions.ts'
+import { readRevision, revisionMissing } from './revisions.ts'
 import {
-  blockOf,
-  bodyOf,
-  bytesOf,
-  creationsOf,
-  databaseOf,
-  headerOfRow,
-  headOfRow,
-  idempotencyRecordOf,
-  indexOf,
-  integerOf,
-  itemOf,
-  itemRowOf,
-  positionsOf,
   type Row,
+  readBinary,
+  readBlockRow,
+  readBodyRow,
+  readCreations,
+  readDatabaseRow,
+  readHeaderRow,
+  readHeadRow,
+  readIdempotencyRecord,
+  readInteger,
+  readItemPositions,
+  readItemRow,
+  readStoredIndex,
+  readStoredItem,
 } from './rows.ts'
 import { SqlSearchRows } from './search-rows.ts'
 
-const toCount = (row: Row): number => integerOf(row, 'count')
-const toCreated = (row: Row): number => integerOf(row, 'created')
-const toPosition = (row: Row): number => integerOf(row, 'position')
-const toHashes = (row: Row): Uint8Array => bytesOf(row, 'hashes')
+const toCount = (row: Row): number => readInteger(row, 'count')
+const toCreated = (row: Row): number => readInteger(row, 'created')
+const toPosition = (row: Row): number => readInteger(row, 'position')
+const toHashes = (row: Row): Uint8Array => readBinary(row, 'hashes')
 const toCharacters = ({ text }: StoredItem): number => text.length
 
 /** The reads that the engines have in common. An engine adds its `SqlReads`, its `Dialect` and its own checks. */
@@ -84,27 +84,32 @@ export abstract class SqlReader implements StoreReader {
   abstract close(): Promise<void>
 
   databases(): Promise<StoredDatabase[]> {
-    return this.#reads.all(this.#sql.databases, [], databaseOf)
+    return this.#reads.all(this.#sql.databases, [], readDatabaseRow)
   }
 
   database(name: string): Promise<StoredDatabase | null> {
-    return this.#reads.first(this.#sql.database, [name], databaseOf)
+    return this.#reads.first(this.#sql.database, [name], readDatabaseRow)
   }
 
   item(db: string, id: string): Promise<StoredItem | null> {
-    return this.#reads.first(this.#sql.item, [db, id], itemOf)
+    return this.#reads.first(this.#sql.item, [db, id], readStoredItem)
   }
 
   itemBytes(db: string, id: string): Promise<number | null> {
-    return this.#reads.first(this.#sql.itemBytes, [db, id], (row) => integerOf(row, 'item'))
+    return this.#reads.first(this.#sql.itemBytes, [db, id], (row) => readInteger(row, 'item'))
   }
 
   listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]> {
-    return this.#reads.all(this.#sql.ids, rangeValues(database, range), positionsOf)
+    return this.#reads.all(this.#sql.ids, rangeValues(database, range), readItemPositions)
   }
 
   listItems(database: number, range: ItemRange): Promise<StoredItem[]> {
-    return this.#reads.page(this.#sql.items, rangeValues(database, range), itemOf, toCharacters)
+    return this.#reads.page(
+      this.#sql.items,
+      rangeValues(database, range),
+      readStoredItem,
+      toCharacters,
+    )
   }
 
   search(database: number, query: ItemSearch): Promise<FoundItems> {
@@ -116,11 +121,11 @@ export abstract class SqlReader implements StoreReader {
   }
 
   indexes(): Promise<StoredIndex[]> {
-    return this.#reads.all(this.#sql.indexes, [], indexOf)
+    return this.#reads.all(this.#sql.indexes, [], readStoredIndex)
   }
 
   itemsByCreation(after: number, limit: number): Promise<ItemRow[]> {
-    return this.#reads.page(this.#sql.itemsByCreation, [after, limit], itemRowOf, toCharacters)
+    return this.#reads.page(this.#sql.itemsByCreation, [after, limit], readItemRow, toCharacters)
   }
 
   async plainCreations(height: number, ids: readonly string[]): Promise<Creations[] | null> {
@@ -133,8 +138,8 @@ export abstract class SqlReader implements StoreReader {
       count === ids.length && first === range[0] && last === packPosition(height, ids.length - 1)
     // No id and no entry contains a line feed, so joined texts are equal exactly if all lines are.
     if (!isComplete || isSame !== 1 || storedIds !== ids.join('\n')) return null
-    if (database === other) return [creationsOf([name, database, count])]
-    return this.#reads.all(this.#sql.creations, range, creationsOf)
+    if (database === other) return [readCreations([name, database, count])]
+    return this.#reads.all(this.#sql.creations, range, readCreations)
   }
 
   async revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]> {
@@ -144,13 +149,17 @@ export abstract class SqlReader implements StoreReader {
     const positions = await this.#reads.all(sql, [database, id, after, limit], toPosition)
     const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
     const inBlock = ([value, , body, timestamps, blinds]: Row) => {
-      const height = integerOf([value], 'height')
+      const height = readInteger([value], 'height')
       const own = byHeight.get(height) ?? []
       if (body === null) throw revisionMissing(id, own[0] ?? 0)
-      const block = { height, ...bodyOf([body, timestamps]), blinds: bytesOf([blinds], 'blinds') }
+      const block = {
+        height,
+        ...readBodyRow([body, timestamps]),
+        blinds: readBinary([blinds], 'blinds'),
+      }
       const characters = block.entries.reduce((sum, { length }) => sum + length, 0)
       const revisions = own.map((position) =>
-        revisionOf(id, position, block, unpackPosition(position).index),
+        readRevision(id, position, block, unpackPosition(position).index),
       )
       return { characters, revisions }
     }
@@ -174,11 +183,11 @@ export abstract class SqlReader implements StoreReader {
   }
 
   idempotencyRecord(key: string): Promise<IdempotencyRecord | null> {
-    return this.#reads.first(this.#sql.idempotencyRecord, [key], idempotencyRecordOf)
+    return this.#reads.first(this.#sql.idempotencyRecord, [key], readIdempotencyRecord)
   }
 
   idempotencyRecords(after: number, limit: number): Promise<IdempotencyRecord[]> {
-    return this.#reads.all(this.#sql.idempotencyRecords, [after, limit], idempotencyRecordOf)
+    return this.#reads.all(this.#sql.idempotencyRecords, [after, limit], readIdempotencyRecord)
   }
 
   countItems(database: number): Promise<number> {
@@ -190,11 +199,11 @@ export abstract class SqlReader implements StoreReader {
   }
 
   droppedDatabases(): Promise<number[]> {
-    return this.#reads.all(this.#sql.dropped, [], (row) => integerOf(row, 'db'))
+    return this.#reads.all(this.#sql.dropped, [], (row) => readInteger(row, 'db'))
   }
 
   deletedDatabases(): Promise<StoredDatabase[]> {
-    return this.#reads.all(this.#sql.deleted, [], databaseOf)
+    return this.#reads.all(this.#sql.deleted, [], readDatabaseRow)
   }
 
   formerDatabases(name: string): Promise<number[]> {
@@ -203,7 +212,7 @@ export abstract class SqlReader implements StoreReader {
 
   async head(serverId: number): Promise<Head | null> {
     if (serverId !== this.serverId) return null
-    return this.#reads.first(this.#sql.head, [], headOfRow)
+    return this.#reads.first(this.#sql.head, [], readHeadRow)
   }
 
   async blocks(serverId: number, from: number, limit: number): Promise<Block[]> {
@@ -211,7 +220,7 @@ export abstract class SqlReader implements StoreReader {
     return this.#reads.page(
       this.#sql.blocks,
       [from, limit],
-      (row) => blockOf(row, serverId),
+      (row) => readBlockRow(row, serverId),
       ({ entries }) => entries.reduce((sum, { length }) => sum + length, 0),
     )
   }
@@ -222,7 +231,7 @@ export abstract class SqlReader implements StoreReader {
 
   async headers(serverId: number, from: number, limit: number): Promise<Header[]> {
     if (serverId !== this.serverId) return []
-    return this.#reads.all(this.#sql.headers, [from, limit], (row) => headerOfRow(row, serverId))
+    return this.#reads.all(this.#sql.headers, [from, limit], (row) => readHeaderRow(row, serverId))
   }
 
   async treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]> {
@@ -251,7 +260,7 @@ export abstract class SqlReader implements StoreReader {
   }
 
   eraser(position: number): Promise<number | null> {
-    return this.#reads.first(this.#sql.eraser, [position], (row) => integerOf(row, 'eraser'))
+    return this.#reads.first(this.#sql.eraser, [position], (row) => readInteger(row, 'eraser'))
   }
 
   countErased(): Promise<number> {

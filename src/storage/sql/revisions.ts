@@ -8,7 +8,7 @@ import type { StoredRevision } from '../port/store.ts'
 export type LoadedBlock = Pick<Block, 'height' | 'entries' | 'timestamps' | 'blinds'>
 
 /** Returns the revision of item `id` that the entry `index` of `block` created. Errors: STORE_DAMAGED. */
-export function revisionOf(
+export function readRevision(
   id: string,
   position: number,
   block: LoadedBlock,

@@ -42,22 +42,22 @@ function damaged(column: string): StoreError {
 }
 
 /** Returns the only integer of a row. `column` is the name of the column in errors. */
-export function integerOf([value]: Row, column: string): number {
+export function readInteger([value]: Row, column: string): number {
   return integer(value, column)
 }
 
 /** Returns the only BLOB of a row. `column` is the name of the column in errors. */
-export function bytesOf([value]: Row, column: string): Uint8Array {
+export function readBinary([value]: Row, column: string): Uint8Array {
   return bytes(value, column)
 }
 
 /** Converts the columns created, name. */
-export function databaseOf([created, name]: Row): StoredDatabase {
+export function readDatabaseRow([created, name]: Row): StoredDatabase {
   return { name: text(name, 'name'), created: integer(created, 'created') }
 }
 
 /** Converts the columns id, created, revision. */
-export function positionsOf([id, created, revision]: Row): Omit<StoredItem, 'text'> {
+export function readItemPositions([id, created, revision]: Row): Omit<StoredItem, 'text'> {
   return {
     id: text(id, 'id'),
     created: integer(created, 'created'),
@@ -66,17 +66,17 @@ export function positionsOf([id, created, revision]: Row): Omit<StoredItem, 'tex
 }
 
 /** Converts the columns id, created, revision, item. */
-export function itemOf(row: Row): StoredItem {
-  return { ...positionsOf(row), text: text(row[3], 'item') }
+export function readStoredItem(row: Row): StoredItem {
+  return { ...readItemPositions(row), text: text(row[3], 'item') }
 }
 
 /** Converts the columns id, created, revision, item, db. */
-export function itemRowOf(row: Row): ItemRow {
-  return { ...itemOf(row), database: integer(row[4], 'db') }
+export function readItemRow(row: Row): ItemRow {
+  return { ...readStoredItem(row), database: integer(row[4], 'db') }
 }
 
 /** Converts the columns height, id, timestamps. */
-export function headOfRow([height, id, timestamps]: Row): Head {
+export function readHeadRow([height, id, timestamps]: Row): Head {
   return {
     height: integer(height, 'height'),
     id: text(id, 'id'),
@@ -85,7 +85,10 @@ export function headOfRow([height, id, timestamps]: Row): Head {
 }
 
 /** Converts the columns height, prev_id, nonce, root, and the length of commitments. */
-export function headerOfRow([height, prevId, nonce, root, length]: Row, serverId: number): Header {
+export function readHeaderRow(
+  [height, prevId, nonce, root, length]: Row,
+  serverId: number,
+): Header {
   return {
     serverId,
     height: integer(height, 'height'),
@@ -100,7 +103,7 @@ export function headerOfRow([height, prevId, nonce, root, length]: Row, serverId
  * Converts the columns height, id, prev_id, nonce, root, body, timestamps, blinds, commitments of the chain
  * of `serverId`. Does not check the content; `verifyBlock` does.
  */
-export function blockOf(row: Row, serverId: number): Block {
+export function readBlockRow(row: Row, serverId: number): Block {
   const [height, id, prevId, nonce, root, body, timestamps, blinds, commitments] = row
   return {
     serverId,
@@ -117,12 +120,12 @@ export function blockOf(row: Row, serverId: number): Block {
 }
 
 /** Converts the columns body, timestamps. */
-export function bodyOf([body, timestamps]: Row): { entries: string[]; timestamps: number[] } {
+export function readBodyRow([body, timestamps]: Row): { entries: string[]; timestamps: number[] } {
   return { entries: text(body, 'body').split('\n'), timestamps: integers(timestamps) }
 }
 
 /** Converts the columns position, key, fingerprint, entries, timestamp, digest. */
-export function idempotencyRecordOf(row: Row): IdempotencyRecord {
+export function readIdempotencyRecord(row: Row): IdempotencyRecord {
   const [position, key, fingerprint, entries, timestamp, digest] = row
   return {
     position: integer(position, 'position'),
@@ -135,7 +138,13 @@ export function idempotencyRecordOf(row: Row): IdempotencyRecord {
 }
 
 /** Converts the columns position, name, content_type, length, sha256. */
-export function attachmentOf([position, name, contentType, length, sha256]: Row): StoredAttachment {
+export function readStoredAttachment([
+  position,
+  name,
+  contentType,
+  length,
+  sha256,
+]: Row): StoredAttachment {
   return {
     position: integer(position, 'position'),
     name: text(name, 'name'),
@@ -146,10 +155,10 @@ export function attachmentOf([position, name, contentType, length, sha256]: Row)
 }
 
 /** Converts the columns of `decodeAttachment`, then db, id, ended. */
-export function attachmentRowOf(row: Row): AttachmentRow {
+export function readAttachmentRow(row: Row): AttachmentRow {
   const ended = row[7]
   return {
-    ...attachmentOf(row),
+    ...readStoredAttachment(row),
     database: integer(row[5], 'db'),
     id: text(row[6], 'id'),
     ended: ended === null ? null : integer(ended, 'ended'),
@@ -160,7 +169,7 @@ export function attachmentRowOf(row: Row): AttachmentRow {
  * Converts the columns database name, its creation, path, built, and the height of the head. Progress is
  * counted in blocks, because counting the items of a large database takes too long.
  */
-export function indexOf([name, created, path, built, head]: Row): StoredIndex {
+export function readStoredIndex([name, created, path, built, head]: Row): StoredIndex {
   const first = unpackPosition(Number(created)).height
   const total = Number(head) - first + 1
   const isReady = built === READY
@@ -175,7 +184,7 @@ export function indexOf([name, created, path, built, head]: Row): StoredIndex {
 }
 
 /** Converts the columns name, created, count. */
-export function creationsOf([name, database, count]: Row): Creations {
+export function readCreations([name, database, count]: Row): Creations {
   return {
     db: text(name, 'name'),
     database: integer(database, 'created'),

@@ -2,7 +2,7 @@ import type { Where } from '../../filter/index.ts'
 import { StoreError } from '../port/errors.ts'
 import { READY } from '../search/declared-indexes.ts'
 import type { KeyRange } from '../search/index-keys.ts'
-import type { Access, CountedAccess, ReadyIndex, Scan, SearchRows } from '../search/plan.ts'
+import type { CountedAccess, ReadyIndex, RowAccess, Scan, SearchRows } from '../search/plan.ts'
 import {
   type CompiledWhere,
   type Dialect,
@@ -10,7 +10,7 @@ import {
   translated,
   type Value,
 } from './dialect.ts'
-import { integerOf, itemOf, positionsOf, type Row, text } from './rows.ts'
+import { type Row, readInteger, readItemPositions, readStoredItem, text } from './rows.ts'
 
 /** Maximum rows read for one piece of a scan. */
 const PIECE_ROWS = 1_000
@@ -20,7 +20,7 @@ const PIECE_WORK = 4 * 1_048_576
 const COUNT_ROWS = 20_000
 const MATCH_ALL: CompiledWhere = { text: '1', values: [], isExact: true }
 
-type ScanAccess = Exclude<Access, { by: 'list' }>
+type ScanAccess = Exclude<RowAccess, { by: 'list' }>
 
 const STATEMENTS = {
   readyIndexes: `SELECT number, path FROM indexes WHERE db = $1 AND built = ${READY}`,
@@ -112,10 +112,10 @@ export class SqlSearchRows implements SearchRows {
       const row = await this.#reads.first(sql, [...values, after], (row) => row)
       if (row === null && access.by === 'key') throw interrupted(access.index)
       if (row === null) return
-      const counted = integerOf(row, 'count')
+      const counted = readInteger(row, 'count')
       yield counted
       if (counted < COUNT_ROWS) return
-      after = integerOf(row.slice(1), 'last')
+      after = readInteger(row.slice(1), 'last')
     }
   }
 
@@ -125,10 +125,19 @@ export class SqlSearchRows implements SearchRows {
   ) {
     const list = JSON.stringify(positions)
     if (!text) {
-      return this.#reads.all(this.#sql.ids, [list], (row) => ({ ...positionsOf(row), text: null }))
+      return this.#reads.all(this.#sql.ids, [list], (row) => ({
+        ...readItemPositions(row),
+        text: null,
+      }))
     }
     const max = Math.ceil(charactersMax)
-    return this.#reads.page(this.#sql.items, [list, max], itemOf, (item) => item.text.length, max)
+    return this.#reads.page(
+      this.#sql.items,
+      [list, max],
+      readStoredItem,
+      (item) => item.text.length,
+      max,
+    )
   }
 
   async *#pieces(
@@ -183,7 +192,7 @@ export class SqlSearchRows implements SearchRows {
 
   #keyCursor(
     { columns, entries, p }: ScanTexts,
-    { index, key, after: start }: Extract<Access, { by: 'key' }>,
+    { index, key, after: start }: Extract<RowAccess, { by: 'key' }>,
   ): Cursor {
     let after = start
     const rows = `SELECT ${columns('e')} ${entries} e.number = ${p(1)} AND e.key = ${p(3)}
@@ -199,7 +208,7 @@ export class SqlSearchRows implements SearchRows {
 
   #indexCursor(
     { columns, entries, p }: ScanTexts,
-    { index, descending }: Extract<Access, { by: 'index' }>,
+    { index, descending }: Extract<RowAccess, { by: 'index' }>,
   ): Cursor {
     const [operator, direction] = descending ? ['<', 'DESC'] : ['>', 'ASC']
     const order = (table: string) => `${table}key ${direction}, ${table}created ${direction}`
@@ -220,7 +229,7 @@ export class SqlSearchRows implements SearchRows {
   #idCursor(
     { columns, p }: ScanTexts,
     database: number,
-    { range, descending }: Extract<Access, { by: 'id' }>,
+    { range, descending }: Extract<RowAccess, { by: 'id' }>,
   ): Cursor {
     let { from, to } = range
     // Includes `from` until a row has been read.
@@ -246,7 +255,7 @@ export class SqlSearchRows implements SearchRows {
 function creationCursor(
   { columns, p }: ScanTexts,
   database: number,
-  { after: start }: Extract<Access, { by: 'creation' }>,
+  { after: start }: Extract<RowAccess, { by: 'creation' }>,
 ): Cursor {
   let after = start
   const sql = `SELECT ${columns('i')} FROM items AS i
@@ -288,7 +297,7 @@ function whileReady(noEntry: string, rows: string, p = (number: number) => `$${n
 }
 
 const isEntry = ([created]: Row): boolean => created !== null
-const toCreated = (row: Row): number => integerOf(row, 'created')
+const toCreated = (row: Row): number => readInteger(row, 'created')
 
 function interrupted({ path }: ReadyIndex): StoreError {
   return new StoreError(

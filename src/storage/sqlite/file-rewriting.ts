@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { isDiskFull } from '../../base/errors.ts'
-import { integerOf } from '../sql/rows.ts'
+import { readInteger } from '../sql/rows.ts'
 import { toQueries } from './statements.ts'
 import { requireRewriteSpace } from './wal.ts'
 
@@ -53,8 +53,8 @@ export class FileRewriting {
   }
 
   #rewrite(folder: string): void {
-    const pages = integerOf(this.#sql.pages.get() ?? [], 'pages')
-    requireRewriteSpace(folder, pages - integerOf(this.#sql.freePages.get() ?? [], 'pages'))
+    const pages = readInteger(this.#sql.pages.get() ?? [], 'pages')
+    requireRewriteSpace(folder, pages - readInteger(this.#sql.freePages.get() ?? [], 'pages'))
     // Otherwise, SQLite writes all content to a temporary file in another folder, perhaps on another disk.
     this.#database.exec(`PRAGMA temp_store_directory = '${folder.replaceAll("'", "''")}'`)
     try {

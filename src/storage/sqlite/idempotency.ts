@@ -5,7 +5,7 @@ import {
   idempotencyDigest,
   type NewIdempotencyRecord,
 } from '../port/store.ts'
-import { integerOf } from '../sql/rows.ts'
+import { readInteger } from '../sql/rows.ts'
 import { toQueries } from './statements.ts'
 
 const PURGE_ROWS = 500
@@ -54,6 +54,6 @@ export class IdempotencyRows {
 
   #readOldest(): number | null {
     const row = this.#sql.oldest.get()
-    return row === undefined ? null : integerOf(row, 'timestamp')
+    return row === undefined ? null : readInteger(row, 'timestamp')
   }
 }

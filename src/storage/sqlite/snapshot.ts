@@ -5,7 +5,7 @@ import { errorMessage, isDiskFull } from '../../base/errors.ts'
 import { inheritOwner } from '../../base/files/durable-files.ts'
 import { diskFull, isDamage, StoreError } from '../port/errors.ts'
 import { REMOVED } from '../search/declared-indexes.ts'
-import { headOfRow, integerOf } from '../sql/rows.ts'
+import { readHeadRow, readInteger } from '../sql/rows.ts'
 import { connectReadOnly } from './reader.ts'
 import { readOwner, requireFormat } from './schema.ts'
 import { Query } from './statements.ts'
@@ -44,7 +44,7 @@ export async function snapshotSqlite(
       source,
       'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
     ).get()
-    const head = row === undefined ? null : headOfRow(row)
+    const head = row === undefined ? null : readHeadRow(row)
     requireSpaceFor(source, dirname(to))
     closeSync(openSync(to, 'w', 0o600))
     inheritOwner(to)
@@ -65,7 +65,7 @@ export async function snapshotSqlite(
 
 /** Throws STORE_FULL if `folder` has too little space for the copy. */
 function requireSpaceFor(source: DatabaseSync, folder: string): void {
-  const one = (name: string) => integerOf(new Query(source, `PRAGMA ${name}`).get() ?? [], name)
+  const one = (name: string) => readInteger(new Query(source, `PRAGMA ${name}`).get() ?? [], name)
   const needed = one('page_count') * one('page_size')
   const { bavail, bsize } = statfsSync(folder)
   if (needed <= bavail * bsize) return

@@ -18,7 +18,7 @@ import {
 import type { IndexOutcome, NewIdempotencyRecord, Store } from '../port/store.ts'
 import { eraseEntries } from '../sql/erasure.ts'
 import { requireNext } from '../sql/next-block.ts'
-import { headOfRow, integerOf } from '../sql/rows.ts'
+import { readHeadRow, readInteger } from '../sql/rows.ts'
 import { AttachmentRows } from './attachments.ts'
 import { FileRewriting } from './file-rewriting.ts'
 import { HistoryRows } from './history.ts'
@@ -234,7 +234,7 @@ class SqliteStore extends SqliteReader implements Store {
 
   #walFrames(): number {
     const row = this.#sql.walState.get()
-    return row === undefined ? 0 : integerOf(row.slice(1), 'log')
+    return row === undefined ? 0 : readInteger(row.slice(1), 'log')
   }
 
   #begin(frames: number): void {
@@ -328,7 +328,7 @@ class SqliteStore extends SqliteReader implements Store {
 
   #readHead(): Head | null {
     const row = this.#sql.head.get()
-    return row === undefined ? null : headOfRow(row)
+    return row === undefined ? null : readHeadRow(row)
   }
 
   #readDatabases(): void {
@@ -358,7 +358,7 @@ class SqliteStore extends SqliteReader implements Store {
   async #purgeDropped(): Promise<boolean> {
     const row = this.#sql.dropped.get()
     if (row === undefined) return false
-    const dropped = integerOf(row, 'db')
+    const dropped = readInteger(row, 'db')
     await this.#transact(() => {
       this.#history.addOldest(dropped, PURGE_ROWS)
       const items = this.#sql.purgeItems.run(dropped, PURGE_ROWS)

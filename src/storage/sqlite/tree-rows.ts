@@ -9,7 +9,7 @@ import {
   nodePlace,
 } from '../../chain/index.ts'
 import { StoreError } from '../port/errors.ts'
-import { bytesOf } from '../sql/rows.ts'
+import { readBinary } from '../sql/rows.ts'
 import { toQueries } from './statements.ts'
 
 const SQL = {
@@ -54,7 +54,7 @@ export class TreeRows {
       const row = this.#sql.leaf.get(leaf)
       if (row === undefined)
         throw new StoreError('STORE_DAMAGED', `leaf ${leaf} of the log is missing`)
-      return bytesOf(row, 'hashes').subarray(at, at + HASH_BYTES)
+      return readBinary(row, 'hashes').subarray(at, at + HASH_BYTES)
     })
     return { size, peaks }
   }

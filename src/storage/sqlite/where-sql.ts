@@ -36,7 +36,7 @@ function compileCondition({ path, test, negated }: Condition, item: string): Com
     case 'range':
       return exactly(someValue(item, path, inRange(test.from, test.to)))
     case 'equals': {
-      const some = someValue(item, path, isOneOf(test.values))
+      const some = someValue(item, path, equalsAny(test.values))
       if (!test.values.includes(null)) return exactly(some)
       // An absent member equals null.
       return exactly(
@@ -120,7 +120,7 @@ function somewhere(item: string, path: Path, test: (holder: string, steps: Path)
 
 const IS_NUMBER = "v.type IN ('integer', 'real')"
 
-function isOneOf(values: readonly Scalar[]): Sql {
+function equalsAny(values: readonly Scalar[]): Sql {
   const texts = values.filter((value) => typeof value === 'string')
   const numbers = values.filter((value) => typeof value === 'number')
   const parts: Sql[] = []
