@@ -36,8 +36,8 @@ export class GatewayService {
   }
 
   /** Applies the changes that other processes have made to the networks. Called before each request. Errors: StoreError. */
-  current(): Promise<void> {
-    return this.#networks.current()
+  catchUp(): Promise<void> {
+    return this.#networks.catchUp()
   }
 
   /** Calls `listener` with the name of each network that this or another process removes. */

@@ -9,7 +9,7 @@ export {
 export { readNetwork, writeArchive } from './definition/files.ts'
 export type { BusinessNetwork, Made } from './deployment/business-network.ts'
 export type { EmittedEvent, EmittedEvents, RecordedEvents } from './deployment/event-feed.ts'
-export { callerWith, issueIdentity } from './deployment/identities.ts'
+export { authenticate, issueIdentity } from './deployment/identities.ts'
 export { checkScripts } from './deployment/network-thread.ts'
 export {
   type NetworkSummary,
@@ -18,11 +18,11 @@ export {
 } from './deployment/networks.ts'
 export { type FieldDefault, parseFieldDefault } from './deployment/upgrade.ts'
 export { NetworkError, type NetworkErrorCode } from './errors.ts'
-export { findingText, type SourceFinding } from './language/source.ts'
+export { formatFinding, type SourceFinding } from './language/source.ts'
 export { isA, type Model, type Property, type TypeDeclaration } from './model/model.ts'
 export { SYSTEM_NAMESPACE, systemType } from './model/system.ts'
 export { type Problem, pointer } from './model/validation.ts'
-export { parameterTypeText } from './queries/predicate.ts'
+export { formatParameterType } from './queries/predicate.ts'
 export type { Listing } from './resources/listing.ts'
 export { ADMIN, type Caller } from './resources/transaction.ts'
 export type {
@@ -31,4 +31,4 @@ export type {
   NetworkChange,
   NetworkVerification,
 } from './transactions/messages.ts'
-export { type Returned, returnedBy } from './transactions/results.ts'
+export { declaredReturn, type Returned } from './transactions/results.ts'

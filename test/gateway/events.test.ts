@@ -168,8 +168,8 @@ it('stops a replay when the identity is revoked', async () => {
   const headers = await identityOfAnn(node, key)
   await node.send('POST', '/api/Say', { texts: ['a'] }, key)
   const network = node.networks.require('test-network')
-  const read = network.events.recordedAt.bind(network.events)
-  vi.spyOn(network.events, 'recordedAt').mockImplementationOnce(async (height) => {
+  const read = network.events.readRecorded.bind(network.events)
+  vi.spyOn(network.events, 'readRecorded').mockImplementationOnce(async (height) => {
     const [identity] = (await node.send('GET', '/api/system/identities', undefined, key)).json
     await node.send('POST', `/api/system/identities/${identity.identityId}/revoke`, {}, key)
     return read(height)

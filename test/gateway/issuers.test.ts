@@ -2,7 +2,7 @@
 // Composer.
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { callerWith, issueIdentity } from '../../src/network/index.ts'
+import { authenticate, issueIdentity } from '../../src/network/index.ts'
 import { type GatewayNode, gateway, networkOf } from '../support/gateway.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 
@@ -228,7 +228,7 @@ it('rejects a request whose issuer was revoked while the request was queued', as
   const { node, issuer } = await people()
   const network = node.networks.get('test-network')
   if (network === null) throw new Error('the network is not deployed')
-  const caller = await callerWith(network, issuer)
+  const caller = await authenticate(network, issuer)
   await revoke(node, KEY, issuer)
   const late = { participant: 'org.test.Person#eve', name: 'late', canIssue: true }
   await expect(issueIdentity(network, late, 'late', caller)).rejects.toMatchObject({

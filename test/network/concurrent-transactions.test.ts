@@ -47,7 +47,7 @@ async function started() {
     const ends = await Promise.allSettled(all)
     return ends.map((end) => (end.status === 'fulfilled' ? 'done' : String(end.reason.code)))
   }
-  const account = () => network.lookUp({ type: 'org.ahead.Account', id: 'a' })
+  const account = () => network.readUnchecked({ type: 'org.ahead.Account', id: 'a' })
   /** Replays the whole ledger, and returns the fault that this finds, or null. */
   const finding = async () => (await networks.verify(NAME, nothing)).finding
   return { network, networks, submitAll, account, finding }

@@ -1,11 +1,11 @@
 // Features of the modelling language, and the errors of invalid networks.
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../src/base/json.ts'
-import { checkNetwork, findingText, type NetworkDefinition } from '../../src/network/index.ts'
+import { checkNetwork, formatFinding, type NetworkDefinition } from '../../src/network/index.ts'
 import {
+  formatRelationship,
   parseRelationship,
-  relationshipText,
-  targetOfCanonical,
+  parseTarget,
 } from '../../src/network/model/model.ts'
 import { checkInstance } from '../../src/network/model/validation.ts'
 import { networkOf } from '../support/gateway.ts'
@@ -17,7 +17,7 @@ const ALL =
 function findingsIn(files: Readonly<Record<string, string>>): string[] {
   const all = { 'package.json': '{"name":"n","version":"1.0.0"}', 'permissions.acl': ALL, ...files }
   const buffers = Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)
-  return checkNetwork({ packed: null, files: new Map(buffers) }).findings.map(findingText)
+  return checkNetwork({ packed: null, files: new Map(buffers) }).findings.map(formatFinding)
 }
 
 /** Validates `value` as an instance of `type`. Returns a pointer and a code for each problem, or no elements. */
@@ -259,17 +259,13 @@ describe('relationships', () => {
   })
 
   it.each(['a', 'a#b', 'a b', '100%', 'ü/?', '%23'])('contain the id %j in escaped form', (id) => {
-    const text = relationshipText({ type: 'org.test.Thing', id })
+    const text = formatRelationship({ type: 'org.test.Thing', id })
     expect(text.split('#')).toHaveLength(2)
-    expect(targetOfCanonical(text)).toEqual({ type: 'org.test.Thing', id })
+    expect(parseTarget(text)).toEqual({ type: 'org.test.Thing', id })
   })
 
   it('are stored only in the form resource:<type>#<id>', () => {
-    expect(['org.test.Thing#a', 'resource:a', ''].map(targetOfCanonical)).toEqual([
-      null,
-      null,
-      null,
-    ])
+    expect(['org.test.Thing#a', 'resource:a', ''].map(parseTarget)).toEqual([null, null, null])
   })
 })
 
@@ -390,7 +386,7 @@ function f() {}`
         ['models/m.cto', Buffer.from('namespace a')],
       ]),
     })
-    expect(findings.map(findingText)).toEqual([
+    expect(findings.map(formatFinding)).toEqual([
       'permissions.acl: warning: the file is missing or empty, so everyone may do everything',
     ])
     expect(definition?.rules).toBeNull()

@@ -1,7 +1,7 @@
 // Constructs of the modelling language that Hyperledger Composer and daicho accept or reject. The results for
 // Composer come from composer-common 0.20.9 (ModelManager.addModelFiles), which was run with each row.
 import { describe, expect, it } from 'vitest'
-import { checkNetwork, findingText } from '../../src/network/index.ts'
+import { checkNetwork, formatFinding } from '../../src/network/index.ts'
 
 /** Declarations to which the tested declarations refer. */
 const BASE = `namespace org.test
@@ -23,7 +23,7 @@ function errorIn(models: readonly string[]): string | null {
   ])
   const { findings } = checkNetwork({ files, packed: null })
   const first = findings.find(({ severity }) => severity === 'error')
-  return first === undefined ? null : findingText(first)
+  return first === undefined ? null : formatFinding(first)
 }
 
 /** Returns the first error of a model file that consists of BASE and `declarations`, or null. */

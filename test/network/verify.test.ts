@@ -137,7 +137,8 @@ it('ignores the entries of a deleted database that had the name of the network',
   await node.send('POST', '/api/Thing', { id: 'a' })
   const result = await node.networks.verify('test-network', () => {})
   expect(result).toEqual({ blocks: 2, restored: 0, transactions: 2, finding: null })
-  const { emitted: events } = (await node.networks.get('test-network')?.events.recordedAt(0)) ?? {}
+  const { emitted: events } =
+    (await node.networks.get('test-network')?.events.readRecorded(0)) ?? {}
   expect(events).toEqual([])
 })
 

@@ -5,7 +5,7 @@ import { readRestoredHeight } from '../../ledger/core.ts'
 import {
   checkNetwork,
   checkScripts,
-  findingText,
+  formatFinding,
   type NetworkDefinition,
   NetworkError,
   type NetworkSummary,
@@ -142,7 +142,7 @@ async function check(path: string, { json }: NodeFlags): Promise<void> {
   const findings = unloaded === null ? found : [...found, unloaded]
   const errors = findings.filter(({ severity }) => severity === 'error').length
   const text = [
-    ...findings.map(findingText),
+    ...findings.map(formatFinding),
     definition === null
       ? count(errors, 'error')
       : `${definition.name} ${definition.version} is valid`,
@@ -263,7 +263,7 @@ function read(path: string): NetworkDefinition {
   } catch (error) {
     if (!(error instanceof NetworkError)) throw error
     for (const finding of error.findings)
-      process.stderr.write(`${escapeControls(findingText(finding))}\n`)
+      process.stderr.write(`${escapeControls(formatFinding(finding))}\n`)
     throw new Exit(EXIT.finding, `${path} is not used because of these errors`, {
       cause: error,
     })

@@ -82,7 +82,7 @@ class DetailedRefusal extends HttpRefusal {
 }
 
 /** Returns `error`, converted to a DetailedRefusal if it has details. */
-export function detailed(error: unknown): unknown {
+export function withDetails(error: unknown): unknown {
   if (error instanceof FilterError) {
     const { code, message, pointer, reason } = error
     return new DetailedRefusal(gatewayStatuses[code] ?? 400, code, message, [

@@ -9,8 +9,11 @@ const SUBSCRIBERS_MAX = 2_000
 
 it('does not count connections that closed while their identity was read', async () => {
   const identity = Promise.withResolvers<null>()
-  const network = { lookUp: () => identity.promise } as Pick<BusinessNetwork, 'lookUp'>
-  const service = { current: async () => {}, isNamed: () => false, serve: () => ({ network }) }
+  const network = { readUnchecked: () => identity.promise } as Pick<
+    BusinessNetwork,
+    'readUnchecked'
+  >
+  const service = { catchUp: async () => {}, isNamed: () => false, serve: () => ({ network }) }
   const sockets = new EventSockets({
     service: service as unknown as GatewayService,
     access: { apiKey: null, open: false },

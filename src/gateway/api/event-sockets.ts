@@ -105,7 +105,7 @@ export class EventSockets {
     socket.once('close', () => {
       this.#count -= 1
     })
-    await this.#deps.service.current()
+    await this.#deps.service.catchUp()
     const network = this.#networkAt(url.pathname)
     const caller = await requireCaller(
       { ...bearer, ...request.headers },
@@ -178,7 +178,7 @@ export class EventSockets {
           closeRevoked(sockets)
           return { blocks: [], next: height }
         }
-        const { emitted, next } = await network.events.recordedAt(height)
+        const { emitted, next } = await network.events.readRecorded(height)
         const blocks: BlockEvents[] = []
         for (const each of emitted) blocks.push(await receivable(network, caller, each))
         return { blocks, next }

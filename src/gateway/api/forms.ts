@@ -36,8 +36,8 @@ export class Form {
     for (const pair of pairs) {
       if (pair === '') continue
       const equals = pair.indexOf('=')
-      const name = decoded(equals === -1 ? pair : pair.slice(0, equals))
-      form.#add(name, equals === -1 ? '' : decoded(pair.slice(equals + 1)))
+      const name = decodePart(equals === -1 ? pair : pair.slice(0, equals))
+      form.#add(name, equals === -1 ? '' : decodePart(pair.slice(equals + 1)))
     }
     return form
   }
@@ -120,7 +120,7 @@ function parseValue(text: string, property: Property | undefined): Json {
   }
 }
 
-function decoded(text: string): string {
+function decodePart(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {

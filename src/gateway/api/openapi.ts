@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '../../base/json.ts'
 import { FILTER_PARAMETERS } from '../../filter/index.ts'
 import {
-  parameterTypeText,
+  declaredReturn,
+  formatParameterType,
   type Returned,
-  returnedBy,
   systemType,
   type TypeDeclaration,
 } from '../../network/index.ts'
@@ -64,7 +64,7 @@ export function openApiDocument(
   for (const type of types) {
     const shown = aliases.shown(type, style)
     const example = instanceExample(type, model)
-    paths[`/${shown}`] = collectionPath(type, shown, example, returnedBy(type, model))
+    paths[`/${shown}`] = collectionPath(type, shown, example, declaredReturn(type, model))
     paths[`/${shown}/{id}`] = resourcePath(type, shown, example)
   }
   for (const query of queries.values()) {
@@ -72,7 +72,7 @@ export function openApiDocument(
       name: parameter,
       in: 'query',
       required: true,
-      description: parameterTypeText(type),
+      description: formatParameterType(type),
       schema: text,
     }))
     const operation = operations('queries')

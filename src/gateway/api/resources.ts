@@ -127,7 +127,7 @@ export async function answerResource(
   const { qualifiedName: name } = type
   const changes = type.kind === 'transaction' ? [] : ['PUT', 'PATCH', 'DELETE']
   requireMethod(request, ['GET', 'HEAD', ...changes])
-  const expects = expectedRevisions(request.headers['if-match'])
+  const expects = parseIfMatch(request.headers['if-match'])
   switch (request.method) {
     case 'PUT':
     case 'PATCH': {
@@ -274,7 +274,7 @@ function formatEtag(revision: number): string {
  * Returns the revisions in `If-Match`, or null if the header is missing or `*`. Weak tags match no revision (RFC
  * 9110, section 13.1.1).
  */
-function expectedRevisions(header: string | undefined): ExpectedRevisions {
+function parseIfMatch(header: string | undefined): ExpectedRevisions {
   if (header === undefined || header.trim() === '*') return null
   return header.split(',').flatMap((tag) => {
     const [, position = ''] = /^"(.*)"$/.exec(tag.trim()) ?? []

@@ -14,15 +14,15 @@ import {
 } from '../../http/index.ts'
 import {
   ADMIN,
+  authenticate,
   type BusinessNetwork,
   type Caller,
-  callerWith,
   type FieldDefault,
   NetworkError,
   parseFieldDefault,
 } from '../../network/index.ts'
 import type { GatewayService, NamespaceStyle } from '../service.ts'
-import { detailed } from './errors.ts'
+import { withDetails } from './errors.ts'
 import { openApiDocument } from './openapi.ts'
 import {
   answerCollection,
@@ -64,7 +64,7 @@ export async function requireCaller(
   const [, secret] = BEARER.exec(authorization) ?? []
   if (secret === undefined)
     throw unauthorized('Authorization must be Bearer <secret of the identity>')
-  return callerWith(network, secret)
+  return authenticate(network, secret)
 }
 
 /** Returns the administrator if the key in `headers` is valid, or if no credentials are required. Errors: 401. */
@@ -105,7 +105,7 @@ export function networkRoutes(app: HttpApp, deps: RouteDeps): void {
             (error instanceof HttpRefusal && error.status === 401) ||
             (error instanceof NetworkError && error.code === 'IDENTITY_UNKNOWN')
           if (isUnauthorized) reply.header('www-authenticate', 'Bearer realm="daicho"')
-          throw detailed(error)
+          throw withDetails(error)
         } finally {
           deps.inProgress.delete(answering)
         }
@@ -120,7 +120,7 @@ async function answer(
   { service, access, serverId, ...system }: RouteDeps,
 ): Promise<FastifyReply> {
   const parts = pathParts(request.url)
-  await service.current()
+  await service.catchUp()
   const isDefault = parts[0] === 'api'
   const { network, aliases } = service.serve(isDefault ? null : (parts[0] ?? ''))
   const caller = await requireCaller(request.headers, network, access)
@@ -168,7 +168,7 @@ export async function deploymentRoutes(
     const hidden = { schema: { hide: true } }
     scope.get('/networks', hidden, async (request) => {
       requireAdmin(request.headers, access)
-      await service.current()
+      await service.catchUp()
       return service.list()
     })
     scope.post('/networks', hidden, async (request) => {
@@ -188,14 +188,14 @@ export async function deploymentRoutes(
     scope.put<{ Params: { name: string } }>('/networks/:name', hidden, async (request) => {
       requireAdmin(request.headers, access)
       const { default: texts } = request.query as { default?: string | string[] }
-      const defaults = [texts ?? []].flat().map(fieldDefault)
+      const defaults = [texts ?? []].flat().map(requireFieldDefault)
       return service.upgrade(request.params.name, requireArchive(request), defaults).catch(rethrow)
     })
   })
 }
 
 function rethrow(error: unknown): never {
-  throw detailed(error)
+  throw withDetails(error)
 }
 
 function requireArchive({ body }: FastifyRequest): Buffer {
@@ -205,7 +205,7 @@ function requireArchive({ body }: FastifyRequest): Buffer {
 }
 
 /** Parses `Type.field=value`. Errors: 400. */
-function fieldDefault(text: string): FieldDefault {
+function requireFieldDefault(text: string): FieldDefault {
   const parsed = parseFieldDefault(text)
   if (parsed !== null) return parsed
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'a default must have the form Type.field=value')
@@ -215,13 +215,13 @@ function fieldDefault(text: string): FieldDefault {
 export function explorerRoutes(app: HttpApp, service: GatewayService, style: NamespaceStyle): void {
   servePageFiles(app, assetFiles(EXPLORER_ASSETS))
   const find = async (request: FastifyRequest) => {
-    await service.current()
+    await service.catchUp()
     const { network: name } = request.params as { network?: string }
     try {
       const prefix = name === undefined ? '' : `/${encodeURIComponent(name)}`
       return { served: service.serve(name ?? null), prefix }
     } catch (error) {
-      throw detailed(error)
+      throw withDetails(error)
     }
   }
   const page = async (request: FastifyRequest, reply: FastifyReply) => {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { parseRules } from '../language/rule-parser.ts'
-import { Findings, findingText } from '../language/source.ts'
+import { Findings, formatFinding } from '../language/source.ts'
 import { Model, type TypeDeclaration } from '../model/model.ts'
 import {
   type AccessContext,
@@ -40,7 +40,7 @@ function rulesOf(text: string) {
     ...file,
     path,
   }))
-  return { rules, found: findings.sorted().map(findingText) }
+  return { rules, found: findings.sorted().map(formatFinding) }
 }
 
 const rule = (name: string, parts: Record<string, string>) =>

@@ -6,7 +6,7 @@ import { parseModelFile } from '../language/model-parser.ts'
 import { parseQueries } from '../language/query-parser.ts'
 import { parseRules } from '../language/rule-parser.ts'
 import { findScriptError, outlineScript, type ScriptComment } from '../language/script.ts'
-import { Findings, findingText, type SourceFile, type SourceFinding } from '../language/source.ts'
+import { Findings, formatFinding, type SourceFile, type SourceFinding } from '../language/source.ts'
 import { checkModel } from '../model/checker.ts'
 import type { Model } from '../model/model.ts'
 import { SYSTEM_NAMESPACE } from '../model/system.ts'
@@ -50,9 +50,9 @@ function readPackage(file: SourceFile, findings: Findings): NetworkPackage {
     name: String(name),
     version: String(version),
     description: typeof description === 'string' ? description : '',
-    strictNumbers: flag(flags, 'strictNumbers', !forComposer, file, findings),
-    strictReferences: flag(flags, 'strictReferences', false, file, findings),
-    strictEvents: flag(flags, 'strictEvents', false, file, findings),
+    strictNumbers: readFlag(flags, 'strictNumbers', !forComposer, file, findings),
+    strictReferences: readFlag(flags, 'strictReferences', false, file, findings),
+    strictEvents: readFlag(flags, 'strictEvents', false, file, findings),
   }
 }
 
@@ -67,7 +67,7 @@ function parseManifest(file: SourceFile, findings: Findings): JsonObject {
   return { name: 'unnamed', version: '0.0.0' }
 }
 
-function flag(
+function readFlag(
   flags: JsonObject,
   name: string,
   fallback: boolean,
@@ -121,7 +121,7 @@ function findProcessors(
       const { name, comment, at } = declared
       const isTagged = comment !== null && TRANSACTION_TAG.test(comment.text)
       const types = isTagged
-        ? taggedTypes(name, comment, model, file, findings)
+        ? findTaggedTypes(name, comment, model, file, findings)
         : (named.get(name) ?? []).map(({ qualifiedName }) => qualifiedName)
       const [, hidden] = HIDDEN_TAG.exec(comment?.text ?? '') ?? []
       if (types.length > 0 && hidden !== undefined) {
@@ -134,12 +134,12 @@ function findProcessors(
       found.push(...types.map((transaction) => ({ name, transaction, path: file.path })))
     }
   }
-  if (scripts.length > 0) warnOfProcessors(found, model, findings)
+  if (scripts.length > 0) addWarnings(found, model, findings)
   return found
 }
 
 /** Returns the transaction type in the `@param` of a processor's comment. Adds problems to `findings`. */
-function taggedTypes(
+function findTaggedTypes(
   name: string,
   { text, at }: ScriptComment,
   model: Model,
@@ -160,11 +160,7 @@ function taggedTypes(
 }
 
 /** Warns of transactions that no function processes, and of functions that are declared twice. */
-function warnOfProcessors(
-  processors: readonly Processor[],
-  model: Model,
-  findings: Findings,
-): void {
+function addWarnings(processors: readonly Processor[], model: Model, findings: Findings): void {
   const processed = new Set(processors.map(({ transaction }) => transaction))
   for (const { kind, abstract, namespace, qualifiedName } of model.types()) {
     if (kind !== 'transaction' || abstract || namespace === SYSTEM_NAMESPACE) continue
@@ -247,7 +243,7 @@ export function requireDefinition(source: NetworkSource): NetworkDefinition {
   const errors = findings.filter(({ severity }) => severity === 'error')
   const [first] = errors
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : ''
-  const message = first === undefined ? '' : `${findingText(first)}${more}`
+  const message = first === undefined ? '' : `${formatFinding(first)}${more}`
   throw new NetworkError('NETWORK_INVALID', message, { findings })
 }
 

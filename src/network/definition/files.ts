@@ -142,14 +142,14 @@ function addMember(archive: Buffer, at: number, name: string, set: FileSet): voi
   if (archive.readUInt32LE(local) !== LOCAL) throw unreadable('the archive is damaged')
   const start =
     local + LOCAL_BYTES + archive.readUInt16LE(local + 26) + archive.readUInt16LE(local + 28)
-  const content = unpacked(archive.subarray(start, start + packedBytes), method, plainBytes, name)
+  const content = unpack(archive.subarray(start, start + packedBytes), method, plainBytes, name)
   if (content.length !== plainBytes || crc32(content) !== archive.readUInt32LE(at + 16)) {
     throw unreadable(`${name} is damaged`)
   }
   set.add(name, content)
 }
 
-function unpacked(packed: Buffer, method: number, plainBytes: number, name: string): Buffer {
+function unpack(packed: Buffer, method: number, plainBytes: number, name: string): Buffer {
   if (method === STORED) return Buffer.from(packed)
   if (method !== DEFLATED) throw unreadable(`${name} has an unsupported compression method`)
   try {

@@ -18,7 +18,12 @@ import {
   toOwnChange,
 } from '../resources/database.ts'
 import { Guard, isExhausted } from '../resources/guard.ts'
-import { missing, removed, requireType, submittedFields } from '../resources/instances.ts'
+import {
+  networkRemoved,
+  requireType,
+  resourceMissing,
+  submittedFields,
+} from '../resources/instances.ts'
 import {
   type Listing,
   listResources,
@@ -46,7 +51,7 @@ import { type EmittedEvent, EventFeed } from './event-feed.ts'
 import { NetworkThread } from './network-thread.ts'
 import { type DurableOutcome, Pipeline, type WritePosition } from './pipeline.ts'
 import { requireFreeName } from './recorded-networks.ts'
-import { type FieldDefault, upgradedResources } from './upgrade.ts'
+import { type FieldDefault, planUpgrade } from './upgrade.ts'
 
 /** Maximum time to load the scripts of a network, milliseconds. */
 const BOOT_MS = 2_000
@@ -172,7 +177,7 @@ export class BusinessNetwork {
     const created = { $class: target.type, networkId: name }
     const content = () => stored?.text ?? JSON.stringify(created)
     if (await this.#guard(caller).allows('READ', target, content)) return archive
-    throw missing(requireType(model, target.type), name)
+    throw resourceMissing(requireType(model, target.type), name)
   }
 
   /**
@@ -189,7 +194,7 @@ export class BusinessNetwork {
     const filter = resourceFilter(query, this.#definition.model, type)
     const guard = this.#guard(caller, signal)
     const stored = await guard.read({ type: type.qualifiedName, id })
-    if (stored === null) throw missing(type, id)
+    if (stored === null) throw resourceMissing(type, id)
     return { ...stored, text: await presented(stored.text, filter, new Resolver(guard)) }
   }
 
@@ -245,9 +250,9 @@ export class BusinessNetwork {
 
   /** Whether the rules allow the caller to submit the recorded transaction `id`. */
   async #maySubmit(id: string, guard: Guard): Promise<boolean> {
-    const record = await this.lookUp({ type: systemType('HistorianRecord'), id })
+    const record = await this.readUnchecked({ type: systemType('HistorianRecord'), id })
     const target = { type: String(record?.transactionType), id }
-    const resource = await this.lookUp(target)
+    const resource = await this.readUnchecked(target)
     if (resource === null || this.#definition.model.type(target.type) === null) return false
     try {
       return await guard
@@ -262,7 +267,7 @@ export class BusinessNetwork {
   /**
    * Returns a resource without checking access rules. Use it only for the gateway's own decisions, never for a reply.
    */
-  async lookUp(target: Target): Promise<JsonObject | null> {
+  async readUnchecked(target: Target): Promise<JsonObject | null> {
     const stored = await this.#database.read(target)
     return stored === null ? null : parseStored(stored.text)
   }
@@ -287,7 +292,7 @@ export class BusinessNetwork {
           const message = `${name} is already deployed with exactly this archive`
           throw new NetworkError('NETWORK_VERSION_SAME', message)
         }
-        const writes = await upgradedResources(this.#database, this.#definition, next, defaults)
+        const writes = await planUpgrade(this.#database, this.#definition, next, defaults)
         await this.#record('StartBusinessNetwork', item, writes)
         this.#definition = next
         this.#database = openResources(next, this.#deps.ledger)
@@ -317,13 +322,13 @@ export class BusinessNetwork {
     return this.#pipeline.exclusive(async () => {
       const item = tombstone(this.#definition, this.#deps.version)
       await this.#record('RemoveBusinessNetwork', item, [])
-      await this.#pipeline.close(removed(this.#definition.name))
+      await this.#pipeline.close(networkRemoved(this.#definition.name))
     })
   }
 
   /** Refuses all requests after another process has removed the network. */
   async removedElsewhere(): Promise<void> {
-    await this.#pipeline.close(removed(this.#definition.name))
+    await this.#pipeline.close(networkRemoved(this.#definition.name))
   }
 
   /** Stops the network's thread. Pending requests are refused with NETWORK_BUSY. */

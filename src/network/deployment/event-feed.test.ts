@@ -14,20 +14,20 @@ const HISTORIAN = systemType('HistorianRecord')
 /** Returns the event feed of a chain; `changes` has one list per block. Each read returns at most two blocks. */
 function feedOf(...changes: ResourceChange[][]): EventFeed {
   const database = {
-    async changesAt(from: number): Promise<{ blocks: NetworkBlock[]; next: number }> {
+    async readChanges(from: number): Promise<{ blocks: NetworkBlock[]; next: number }> {
       const page = changes.slice(from, from + 2)
       const none = { deployed: null, removed: false }
       const blocks = page.map((list, at) => ({ height: from + at, changes: list, ...none }))
       return { blocks, next: from + page.length }
     },
   }
-  // `EventFeed` calls only `changesAt`.
+  // `EventFeed` calls only `readChanges`.
   return new EventFeed(database as ResourceDatabase)
 }
 
 /** Returns the ids of all events recorded at `height` or later, with the height of their block. */
 async function since(feed: EventFeed, height: number): Promise<[number, string[]][]> {
-  const { emitted, next } = await feed.recordedAt(height)
+  const { emitted, next } = await feed.readRecorded(height)
   const found = emitted.map(({ height, events }): [number, string[]] => [
     height,
     events.map(({ id }) => id),

@@ -52,7 +52,7 @@ export class EventFeed {
   /** Sends the events of the block at `height` to the listeners. */
   publish(height: number, events: readonly JsonObject[]): void {
     if (events.length === 0 || this.#listeners.size === 0) return
-    this.#emit({ height, events: events.map(emittedEvent) })
+    this.#emit({ height, events: events.map(toEmittedEvent) })
   }
 
   /**
@@ -61,7 +61,7 @@ export class EventFeed {
    */
   async follow(from: number, to: number): Promise<void> {
     for (let height = Math.max(from, this.#followed); height <= to && this.#listeners.size > 0; ) {
-      const { emitted, next } = await this.recordedAt(height)
+      const { emitted, next } = await this.readRecorded(height)
       for (const events of emitted) if (events.height <= to) this.#emit(events)
       if (next === height) {
         throw new StoreError('STORE_UNAVAILABLE', `block ${height} is missing in the database`)
@@ -75,15 +75,17 @@ export class EventFeed {
    * Reads one page of the recorded events, starting with the block at `height`. `next` is the height after the last
    * block read, or `height` if there is no such block.
    */
-  async recordedAt(height: number): Promise<RecordedEvents> {
-    const { blocks, next } = await this.#database.changesAt(height)
+  async readRecorded(height: number): Promise<RecordedEvents> {
+    const { blocks, next } = await this.#database.readChanges(height)
     const emitted = blocks.flatMap((block): EmittedEvents[] => {
       const events = block.changes.flatMap((change) => {
         if (change.kind !== 'create' || change.target.type !== HISTORIAN_RECORD) return []
         const { eventsEmitted } = change.resource
         return Array.isArray(eventsEmitted) ? eventsEmitted.filter(isJsonObject) : []
       })
-      return events.length === 0 ? [] : [{ height: block.height, events: events.map(emittedEvent) }]
+      return events.length === 0
+        ? []
+        : [{ height: block.height, events: events.map(toEmittedEvent) }]
     })
     return { emitted, next }
   }
@@ -95,7 +97,7 @@ export class EventFeed {
 
 const HISTORIAN_RECORD = systemType('HistorianRecord')
 
-function emittedEvent(content: JsonObject): EmittedEvent {
+function toEmittedEvent(content: JsonObject): EmittedEvent {
   const { $class, eventId } = content
   return { type: String($class), id: String(eventId), content, text: canonicalJson(content) }
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { targetOfCanonical } from '../model/model.ts'
+import { parseTarget } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import { type Caller, identityUnknown } from '../resources/transaction.ts'
 import type { IdentityRequest } from '../transactions/messages.ts'
@@ -30,12 +30,12 @@ export async function issueIdentity(
 }
 
 /** Returns the caller with this secret. Errors: IDENTITY_UNKNOWN, for revoked and for unknown identities alike. */
-export async function callerWith(network: BusinessNetwork, secret: string): Promise<Caller> {
+export async function authenticate(network: BusinessNetwork, secret: string): Promise<Caller> {
   const unknown = identityUnknown()
   if (secret.length > SECRET_LENGTH_MAX) throw unknown
   const id = identityId(secret)
-  const identity = await network.lookUp({ type: IDENTITY, id })
-  const participant = targetOfCanonical(String(identity?.participant))
+  const identity = await network.readUnchecked({ type: IDENTITY, id })
+  const participant = parseTarget(String(identity?.participant))
   if (participant === null) throw unknown
   const caller = { participant, identity: id }
   if (await network.isRevoked(caller)) throw unknown

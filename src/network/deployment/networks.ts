@@ -2,8 +2,8 @@ import { type Schedule, systemSchedule } from '../../base/clock.ts'
 import { StoreError } from '../../ledger/core.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import { removed } from '../resources/instances.ts'
-import { definitionInItem, isTombstone } from '../resources/network-item.ts'
+import { networkRemoved } from '../resources/instances.ts'
+import { isTombstone, parseNetworkItem } from '../resources/network-item.ts'
 import { ADMIN } from '../resources/transaction.ts'
 import type { NetworkVerification, VerificationProgress } from '../transactions/messages.ts'
 import { toError } from '../transactions/messages.ts'
@@ -84,7 +84,7 @@ export class Networks {
    * Applies the network changes that other processes have recorded so far, so that a request is answered by the
    * networks and rules of now. Errors: StoreError.
    */
-  async current(): Promise<void> {
+  async catchUp(): Promise<void> {
     if (this.#deps.ledger.follower.isShared) await this.#following.catchUp()
   }
 
@@ -118,7 +118,7 @@ export class Networks {
       return
     }
     try {
-      const definition = definitionInItem(item.text, name)
+      const definition = parseNetworkItem(item.text, name)
       if (network !== undefined) await network.follow(definition)
       else this.#networks.set(name, new BusinessNetwork(this.#deps, definition, true))
     } catch (error) {
@@ -168,7 +168,7 @@ export class Networks {
   require(name: string): BusinessNetwork {
     const network = this.get(name)
     if (network !== null) return network
-    if (this.#removed.has(name)) throw removed(name)
+    if (this.#removed.has(name)) throw networkRemoved(name)
     throw new NetworkError('NETWORK_NOT_FOUND', `there is no network ${name}`)
   }
 
@@ -177,7 +177,7 @@ export class Networks {
    * Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED.
    */
   async remove(name: string): Promise<void> {
-    if (this.#deps.ledger.follower.isShared) await this.current()
+    await this.catchUp()
     await this.require(name).remove()
     this.#setRemoved(name)
   }
@@ -187,7 +187,7 @@ export class Networks {
    * Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN.
    */
   async ship(definition: NetworkDefinition): Promise<BusinessNetwork> {
-    await this.current()
+    await this.catchUp()
     await requireFreeName(definition.name, this.#deps.ledger)
     return this.#register(definition)
   }
@@ -206,7 +206,7 @@ export class Networks {
   /** Serves `definition` after recording it in the ledger. Errors: as for `ship`; NETWORK_INVALID. */
   async deploy(definition: NetworkDefinition): Promise<BusinessNetwork> {
     const { name } = definition
-    await this.current()
+    await this.catchUp()
     await requireFreeName(name, this.#deps.ledger)
     const network = this.#register(definition)
     this.#deploying.add(name)
@@ -230,7 +230,7 @@ export class Networks {
     next: NetworkDefinition,
     defaults: readonly FieldDefault[],
   ): Promise<BusinessNetwork> {
-    if (this.#deps.ledger.follower.isShared) await this.current()
+    await this.catchUp()
     const network = this.require(next.name)
     await network.upgrade(next, defaults)
     return network

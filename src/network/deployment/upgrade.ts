@@ -39,7 +39,7 @@ export function parseFieldDefault(text: string): FieldDefault | null {
  * they are: an upgrade only adds members.
  * Errors: UPGRADE_INVALID with the problems found, up to PROBLEMS_MAX.
  */
-export async function upgradedResources(
+export async function planUpgrade(
   database: ResourceDatabase,
   current: NetworkDefinition,
   next: NetworkDefinition,
@@ -53,7 +53,7 @@ export async function upgradedResources(
       if (target === null || target.type.startsWith(`${SYSTEM_NAMESPACE}.`)) continue
       const { resource } = parseStored(text)
       const stored = isJsonObject(resource) ? resource : {}
-      const upgraded = upgradedResource(stored, target, current, next, defaults)
+      const upgraded = upgradeResource(stored, target, current, next, defaults)
       if (Array.isArray(upgraded)) {
         problems.push(
           ...upgraded.map((each) => ({ ...each, path: `${pointer('', id)}${each.path}` })),
@@ -69,7 +69,7 @@ export async function upgradedResources(
 }
 
 /** Returns `stored` with its new fields, or the reasons why it does not fit the model of `next`. */
-function upgradedResource(
+function upgradeResource(
   stored: JsonObject,
   target: Target,
   current: NetworkDefinition,

@@ -90,7 +90,7 @@ function compare(a: string, b: string): number {
 }
 
 /** Returns `file:line:column: severity: message`, like a compiler. */
-export function findingText({ path, line, column, message, severity }: SourceFinding): string {
+export function formatFinding({ path, line, column, message, severity }: SourceFinding): string {
   const location = line === 0 ? path : `${path}:${line}:${column}`
   return `${location}: ${severity}: ${message}`
 }
@@ -270,7 +270,7 @@ export class Tokens {
         continue
       }
       const [source] = match
-      const value = kind === 'string' ? unquoted(source) : source
+      const value = kind === 'string' ? unquote(source) : source
       return { kind, text: value, start, end: pattern.lastIndex }
     }
     // Any other character becomes a symbol, which the parsers report as unexpected.
@@ -288,7 +288,7 @@ const PATTERNS: readonly [TokenKind, RegExp][] = [
 
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f' }
 
-function unquoted(source: string): string {
+function unquote(source: string): string {
   return source
     .slice(1, -1)
     .replace(/\\(?:u([0-9a-fA-F]{4})|(.))/g, (_, hex: string | undefined, char: string) =>

@@ -76,7 +76,7 @@ export function isIdentified({ kind }: TypeDeclaration): boolean {
 }
 
 /** Returns the type of a property as written in a model file. */
-export function typeText({ primitive, type, array }: Property): string {
+export function formatType({ primitive, type, array }: Property): string {
   return `${primitive ?? type?.name ?? ''}${array ? '[]' : ''}`
 }
 
@@ -121,7 +121,7 @@ const PLAIN_ID = /^[\w.-]*$/
  * Returns the canonical text of a relationship, `resource:<qualified type>#<id>`. The id is percent-encoded as in
  * the fragment of a URI (RFC 3986).
  */
-export function relationshipText({ type, id }: Target): string {
+export function formatRelationship({ type, id }: Target): string {
   const text = PLAIN_ID.test(id) ? id : encodeURI(id).replaceAll('#', '%23')
   return `${SCHEME}${type}#${text}`
 }
@@ -145,18 +145,18 @@ export function parseRelationship(
   if (type === null) return `there is no type ${rest.slice(0, hash)}`
   if (!isA(type, declared))
     return `the type must be ${declared.qualifiedName}, not ${type.qualifiedName}`
-  const id = decoded(rest.slice(hash + 1))
+  const id = decodeId(rest.slice(hash + 1))
   return id === '' ? 'the id is empty' : { type: type.qualifiedName, id }
 }
 
 /** Returns the target of the canonical text of a relationship; null for any other string. */
-export function targetOfCanonical(text: string): Target | null {
+export function parseTarget(text: string): Target | null {
   const hash = text.indexOf('#')
   if (!text.startsWith(SCHEME) || hash === -1) return null
-  return { type: text.slice(SCHEME.length, hash), id: decoded(text.slice(hash + 1)) }
+  return { type: text.slice(SCHEME.length, hash), id: decodeId(text.slice(hash + 1)) }
 }
 
-function decoded(id: string): string {
+function decodeId(id: string): string {
   if (!id.includes('%')) return id
   try {
     return decodeURIComponent(id)

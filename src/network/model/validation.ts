@@ -2,13 +2,13 @@ import { createContext, Script } from 'node:vm'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import type { Primitive } from '../language/model-parser.ts'
 import {
+  formatRelationship,
+  formatType,
   isA,
   type Model,
   type Property,
   parseRelationship,
-  relationshipText,
   type TypeDeclaration,
-  typeText,
 } from './model.ts'
 
 export type ProblemCode =
@@ -214,7 +214,7 @@ class InstanceChecker {
       return checked
     }
     if (!Array.isArray(value)) {
-      return this.#wrong('WRONG_TYPE', `must be an array, ${typeText(property)}`)
+      return this.#wrong('WRONG_TYPE', `must be an array, ${formatType(property)}`)
     }
     const elements: Json[] = []
     for (const [index, element] of value.entries()) {
@@ -245,7 +245,7 @@ class InstanceChecker {
         ? parseRelationship(value, type, this.#model)
         : 'a relationship must be a string of the form resource:<type>#<id>'
     if (typeof target === 'string') return this.#wrong('WRONG_RELATIONSHIP', target)
-    return relationshipText(target)
+    return formatRelationship(target)
   }
 
   #primitive(value: Json, primitive: Primitive, property: Property): Json {
@@ -302,7 +302,7 @@ class InstanceChecker {
 
   #wrongType(property: Property): null {
     const article = /^[AEIOU]/.test(property.primitive ?? '') ? 'an' : 'a'
-    const type = typeText({ ...property, array: false })
+    const type = formatType({ ...property, array: false })
     return this.#wrong('WRONG_TYPE', `must be ${article} ${type}`)
   }
 

@@ -2,11 +2,11 @@ import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { matches, parseExactNumber, type Test, valuesAt, type Where } from '../../filter/index.ts'
 import type { Operand, QueryCondition } from '../language/query-parser.ts'
 import {
+  formatRelationship,
   type Model,
   type Property,
   parseRelationship,
   propertyAt,
-  relationshipText,
   type TypeDeclaration,
 } from '../model/model.ts'
 import { normalizeInstant } from '../model/validation.ts'
@@ -18,13 +18,13 @@ export type QueryValue = string | number | boolean | null
 export type ParameterType = Property | 'count'
 
 /** Returns the name of a parameter's type for messages. */
-export function parameterTypeText(type: ParameterType): string {
+export function formatParameterType(type: ParameterType): string {
   if (type === 'count') return 'Integer'
   return type.relationship ? `relationship to ${type.type?.name}` : (type.primitive ?? 'String')
 }
 
 /** Returns the text of a parameter as a value of `type`, or undefined if the text is invalid. */
-export function parameterValue(
+export function parseParameter(
   text: string,
   type: ParameterType,
   model: Model,
@@ -55,7 +55,7 @@ export function canonical(text: string, property: Property, model: Model): strin
   const { type, relationship } = property
   if (type === null || !relationship) return text
   const target = parseRelationship(text, type, model)
-  return typeof target === 'string' ? undefined : relationshipText(target)
+  return typeof target === 'string' ? undefined : formatRelationship(target)
 }
 
 /** The parameters of a query as strings. Each comparison converts them to the type of its property. */
@@ -181,7 +181,7 @@ function operandValues(
     case 'parameter': {
       const texts = parameters.get(operand.name) ?? []
       // A string that cannot be converted stays a string. It equals no value of the property.
-      return texts.map((text) => (property && parameterValue(text, property, model)) ?? text)
+      return texts.map((text) => (property && parseParameter(text, property, model)) ?? text)
     }
     case 'value': {
       const { value } = operand

@@ -282,7 +282,7 @@ export class ResourceDatabase implements ResourceReader {
   async *changesFrom(height: number): AsyncGenerator<NetworkBlock> {
     let from = height
     for (;;) {
-      const { blocks, next } = await this.changesAt(from)
+      const { blocks, next } = await this.readChanges(from)
       if (next === from) return
       yield* blocks
       from = next
@@ -293,7 +293,7 @@ export class ResourceDatabase implements ResourceReader {
    * Returns the changes of the network's resources in one page of blocks, starting at `height`. `next` is the height
    * after the last block read, or `height` if there is no such block.
    */
-  async changesAt(height: number): Promise<{ blocks: NetworkBlock[]; next: number }> {
+  async readChanges(height: number): Promise<{ blocks: NetworkBlock[]; next: number }> {
     const created = await this.#ledger.databaseCreated(this.name)
     if (created === null) return { blocks: [], next: height }
     const from = Math.max(height, unpackHeight(created))

@@ -32,7 +32,7 @@ export function requireType(model: Model, name: string): TypeDeclaration {
 export const RESOURCES_MAX = 9_998
 
 /** Throws if a list is empty or has more than RESOURCES_MAX elements. Errors: LIST_EMPTY, UNIT_TOO_LARGE. */
-export function refuseLength(list: readonly unknown[]): void {
+export function requireListLength(list: readonly unknown[]): void {
   if (list.length === 0) throw new NetworkError('LIST_EMPTY', 'the list is empty')
   if (list.length <= RESOURCES_MAX) return
   const message = `one request can change at most ${RESOURCES_MAX} resources, but this request has ${list.length}`
@@ -40,12 +40,12 @@ export function refuseLength(list: readonly unknown[]): void {
 }
 
 /** Throws if a list contains an id twice. Errors: RESOURCE_INVALID. */
-export function refuseRepeated(ids: readonly string[]): void {
+export function requireDistinct(ids: readonly string[]): void {
   const seen = new Set<string>()
   for (const [index, id] of ids.entries()) {
     if (seen.has(id)) {
       const message = `the resource '${id}' is in the list twice`
-      throw invalid([{ path: pointer('', index), code: 'REPEATED', message }])
+      throw resourceInvalid([{ path: pointer('', index), code: 'REPEATED', message }])
     }
     seen.add(id)
   }
@@ -61,7 +61,7 @@ export function requireResources(
   rules: InstanceRules,
 ): Resource[] {
   if (!Array.isArray(body)) return [requireResource(body, type, rules)]
-  refuseLength(body)
+  requireListLength(body)
   const resources: Resource[] = []
   const problems: Problem[] = []
   for (const [index, value] of body.entries()) {
@@ -70,7 +70,7 @@ export function requireResources(
     else resources.push(checked)
     if (problems.length >= PROBLEMS_MAX) break
   }
-  if (problems.length > 0) throw invalid(problems)
+  if (problems.length > 0) throw resourceInvalid(problems)
   return resources
 }
 
@@ -81,12 +81,12 @@ export function requireResource(
   rules: InstanceRules,
 ): Resource {
   const checked = checkedResource(value, type, rules, '')
-  if (Array.isArray(checked)) throw invalid(checked)
+  if (Array.isArray(checked)) throw resourceInvalid(checked)
   return checked
 }
 
 /** Returns the error RESOURCE_INVALID with `problems`. */
-export function invalid(problems: readonly Problem[]): NetworkError {
+export function resourceInvalid(problems: readonly Problem[]): NetworkError {
   const [first] = problems
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
   const path = first === undefined || first.path === '' ? '' : `${first.path}: `
@@ -127,12 +127,14 @@ export function withId(value: JsonObject, { identifier }: TypeDeclaration, id: s
 /** Returns the fields of a transaction that a client may set: all except the id and the time. */
 export function submittedFields(given: Json): JsonObject {
   if (!isJsonObject(given)) {
-    throw invalid([{ path: '', code: 'WRONG_TYPE', message: 'must be an object, a transaction' }])
+    throw resourceInvalid([
+      { path: '', code: 'WRONG_TYPE', message: 'must be an object, a transaction' },
+    ])
   }
   const { timestamp: _ignored, transactionId, ...fields } = given
   if (transactionId === undefined || transactionId === null) return fields
   const message = 'the server assigns the id of a transaction'
-  throw invalid([{ path: '/transactionId', code: 'ASSIGNED_BY_SERVER', message }])
+  throw resourceInvalid([{ path: '/transactionId', code: 'ASSIGNED_BY_SERVER', message }])
 }
 
 // The following messages equal Composer's messages, because clients compare the texts.
@@ -146,13 +148,13 @@ export function formatRegistryId({ kind, qualifiedName }: TypeDeclaration): stri
 const ID_SHOWN = 256
 
 /** Returns the error for a resource that does not exist, or that the caller may not see. */
-export function missing(type: TypeDeclaration, id: string): NetworkError {
+export function resourceMissing(type: TypeDeclaration, id: string): NetworkError {
   const message = `Object with ID '${id.slice(0, ID_SHOWN)}' in collection with ID '${formatRegistryId(type)}' does not exist`
   return new NetworkError('RESOURCE_NOT_FOUND', message)
 }
 
 /** Returns the error for a resource that already exists. */
-export function taken(type: TypeDeclaration, id: string): NetworkError {
+export function resourceTaken(type: TypeDeclaration, id: string): NetworkError {
   return new NetworkError(
     'RESOURCE_EXISTS',
     `Failed to add object with ID '${id}' in collection with ID '${formatRegistryId(type)}' ` +
@@ -161,6 +163,6 @@ export function taken(type: TypeDeclaration, id: string): NetworkError {
 }
 
 /** Returns the error for requests to a removed network. */
-export function removed(name: string): NetworkError {
+export function networkRemoved(name: string): NetworkError {
   return new NetworkError('NETWORK_REMOVED', `the network ${name} was removed`)
 }

@@ -12,10 +12,10 @@ import { NetworkError } from '../errors.ts'
 import {
   type Model,
   type Property,
+  parseTarget,
   propertyAt,
   type Target,
   type TypeDeclaration,
-  targetOfCanonical,
 } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import { canonical } from '../queries/predicate.ts'
@@ -137,7 +137,7 @@ export class Resolver {
 
   #replaced(value: JsonObject, above: readonly string[]): JsonObject {
     return withRelationships(value, this.#model, (text) => {
-      const target = targetOfCanonical(text)
+      const target = parseTarget(text)
       const key = target === null ? '' : formatTarget(target)
       if (above.includes(key) || above.length > DEPTH_MAX) return text
       const read = this.#read.get(key)

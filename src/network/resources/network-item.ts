@@ -41,7 +41,7 @@ export function isTombstone(text: string): boolean {
 }
 
 /** Returns the network `name`, which the item with this text records. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
-export function definitionInItem(text: string, name: string): NetworkDefinition {
+export function parseNetworkItem(text: string, name: string): NetworkDefinition {
   const item = parseStored(text)
   if (typeof item.archive !== 'string') {
     throw new NetworkError(

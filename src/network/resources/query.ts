@@ -7,8 +7,8 @@ import { type Problem, pointer } from '../model/validation.ts'
 import type { NamedQuery } from '../queries/check.ts'
 import {
   type Arguments,
-  parameterTypeText,
-  parameterValue,
+  formatParameterType,
+  parseParameter,
   toPredicate,
 } from '../queries/predicate.ts'
 import { parseStored, type StoredResource } from './database.ts'
@@ -147,13 +147,13 @@ function requireArguments(
     const isList = Array.isArray(value) && type !== 'count' && type.array
     const texts: unknown[] = isList ? value : [value]
     const fits = (text: unknown) =>
-      typeof text === 'string' && parameterValue(text, type, model) !== undefined
+      typeof text === 'string' && parseParameter(text, type, model) !== undefined
     if (texts.length <= VALUES_MAX && texts.every(fits)) {
       given.set(name, texts.map(String))
       continue
     }
     const code = value === undefined ? 'MISSING' : 'WRONG_TYPE'
-    const message = `the query needs the parameter ${name}, a ${parameterTypeText(type)}`
+    const message = `the query needs the parameter ${name}, a ${formatParameterType(type)}`
     problems.push({ path: pointer('', name), code, message })
   }
   for (const name of Object.keys(request)) {

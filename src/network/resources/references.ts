@@ -1,10 +1,10 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import type { Model, Property } from '../model/model.ts'
-import { type Target, targetOfCanonical } from '../model/model.ts'
+import { parseTarget, type Target } from '../model/model.ts'
 import { type Problem, pointer } from '../model/validation.ts'
 import { parseStored, type StoredResource } from './database.ts'
-import { invalid } from './instances.ts'
+import { resourceInvalid } from './instances.ts'
 
 /** Returns the replacement for the relationship `text` at `path`. */
 type Replace = (text: string, path: string) => Json
@@ -38,7 +38,7 @@ export function withRelationships(
 function findReferences(resource: JsonObject, model: Model, below = '') {
   const found: { path: string; text: string; target: Target | null }[] = []
   const take = (text: string, path: string) => {
-    found.push({ path, text, target: targetOfCanonical(text) })
+    found.push({ path, text, target: parseTarget(text) })
     return text
   }
   withRelationships(resource, model, take, below)
@@ -65,7 +65,7 @@ export async function requireReferences(
       const message = `the resource that this relationship refers to does not exist: ${text}`
       problems.push({ path, code: 'REFERENCE_MISSING', message })
     }
-    if (problems.length > 0) throw invalid(problems)
+    if (problems.length > 0) throw resourceInvalid(problems)
   }
 }
 

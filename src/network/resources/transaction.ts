@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
-import { relationshipText, type Target } from '../model/model.ts'
+import { formatRelationship, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import { parseStored, type ResourceChange, type ResourceReader } from './database.ts'
 import type { Resource } from './instances.ts'
@@ -64,13 +64,13 @@ export function transactionRecords(
   { participant, identity }: Caller,
   events: readonly JsonObject[],
 ): ResourceChange[] {
-  const identityUsed = relationshipText({ type: systemType('Identity'), id: identity ?? '' })
+  const identityUsed = formatRelationship({ type: systemType('Identity'), id: identity ?? '' })
   const record = {
     $class: systemType('HistorianRecord'),
     transactionId: target.id,
     transactionType: target.type,
-    transactionInvoked: relationshipText(target),
-    participantInvoking: relationshipText(participant),
+    transactionInvoked: formatRelationship(target),
+    participantInvoking: formatRelationship(participant),
     ...(identity === null ? {} : { identityUsed }),
     eventsEmitted: [...events],
     transactionTimestamp: value.timestamp ?? null,

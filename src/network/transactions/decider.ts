@@ -3,7 +3,7 @@ import { mergePatch, toUnit } from '../../ledger/core.ts'
 import type { Change } from '../../ledger/index.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import { relationshipText, type Target, type TypeDeclaration } from '../model/model.ts'
+import { formatRelationship, type Target, type TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import {
   parseStored,
@@ -14,13 +14,13 @@ import {
 } from '../resources/database.ts'
 import { type ConditionRequest, type EvaluateCondition, Guard } from '../resources/guard.ts'
 import {
-  missing,
   type Resource,
-  refuseLength,
-  refuseRepeated,
+  requireDistinct,
+  requireListLength,
   requireResource,
   requireResources,
   requireType,
+  resourceMissing,
   withId,
 } from '../resources/instances.ts'
 import { Overlay } from '../resources/overlay.ts'
@@ -34,7 +34,7 @@ import {
   transactionRecords,
 } from '../resources/transaction.ts'
 import { Draft, type DraftedChange } from './draft.ts'
-import { identityDraft } from './identity-changes.ts'
+import { draftIdentityChange } from './identity-changes.ts'
 import type { Decision, ExpectedRevisions, LogLine, NetworkChange } from './messages.ts'
 import { runProcessors } from './processing.ts'
 import { isRecorded } from './results.ts'
@@ -135,7 +135,7 @@ export class Decider {
       case 'start':
         return { draft: await Draft.begin(guard, createTransaction(START, stamp, {})), reply: [] }
       default:
-        return { draft: await identityDraft(change, guard, stamp), reply: [] }
+        return { draft: await draftIdentityChange(change, guard, stamp), reply: [] }
     }
   }
 
@@ -148,7 +148,7 @@ export class Decider {
     const type = this.#requireType(name)
     const isUpdate = kind === 'updateAll'
     const resources = requireResources(isUpdate ? [...body] : body, type, guard.definition)
-    if (isUpdate) refuseRepeated(resources.map(({ target }) => target.id))
+    if (isUpdate) requireDistinct(resources.map(({ target }) => target.id))
     const values = resources.map(({ value }) => value)
     const verb = isUpdate ? 'Update' : 'Add'
     const draft = await Draft.begin(
@@ -170,7 +170,7 @@ export class Decider {
       registryTransaction('Update', type, stamp, { resources: [resource] })
     // As in Composer, UPDATE without READ is enough to replace a resource.
     const updater = isPatch ? null : guard.within(updating(body))
-    const before = await current(type, id, expects, guard, updater)
+    const before = await requireStored(type, id, expects, guard, updater)
     const given = isPatch ? mergePatch(parseStored(before.text), body) : body
     const resource = requireResource(withId(given, type, id), type, guard.definition)
     const draft = await Draft.begin(guard, updating(resource.value))
@@ -182,9 +182,9 @@ export class Decider {
   /** Deletes all listed resources. After an error, nothing is changed. */
   async #remove({ type: name, ids, expects }: Kind<'remove'>, guard: Guard, stamp: Stamp) {
     const type = this.#requireType(name)
-    refuseLength(ids)
-    refuseRepeated(ids)
-    for (const id of ids) await current(type, id, expects, guard, null)
+    requireListLength(ids)
+    requireDistinct(ids)
+    for (const id of ids) await requireStored(type, id, expects, guard, null)
     const fields = { resources: [], resourceIds: [...ids] }
     const draft = await Draft.begin(guard, registryTransaction('Remove', type, stamp, fields))
     for (const id of ids) await draft.remove({ type: name, id }, null)
@@ -217,7 +217,7 @@ export class Decider {
  * Returns the stored resource. Reports the resource as missing if the caller may not read it, unless `updater` (if not
  * null) allows UPDATE. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED.
  */
-async function current(
+async function requireStored(
   type: TypeDeclaration,
   id: string,
   expects: ExpectedRevisions,
@@ -226,12 +226,12 @@ async function current(
 ): Promise<StoredResource> {
   const target: Target = { type: type.qualifiedName, id }
   const stored = await guard.database.read(target)
-  if (stored === null) throw missing(type, id)
+  if (stored === null) throw resourceMissing(type, id)
   const content = () => stored.text
   const isKnown =
     (await guard.allows('READ', target, content)) ||
     (await updater?.allows('UPDATE', target, content))
-  if (isKnown !== true) throw missing(type, id)
+  if (isKnown !== true) throw resourceMissing(type, id)
   // A resource that is not recorded yet has the revision -1, which no client can have received. So it never has an
   // expected revision.
   if (expects === null || expects.includes(stored.revision)) return stored
@@ -246,6 +246,6 @@ function registryTransaction(
 ): Resource {
   const kind = type.kind === 'participant' ? 'Participant' : 'Asset'
   const registry = { type: systemType(`${kind}Registry`), id: type.qualifiedName }
-  const targetRegistry = relationshipText(registry)
+  const targetRegistry = formatRelationship(registry)
   return createTransaction(systemType(verb + kind), stamp, { ...fields, targetRegistry })
 }

@@ -4,7 +4,12 @@ import type { AccessOperation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
 import type { ResourceChange } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
-import { missing, type Resource, requireType, taken } from '../resources/instances.ts'
+import {
+  type Resource,
+  requireType,
+  resourceMissing,
+  resourceTaken,
+} from '../resources/instances.ts'
 import { Overlay } from '../resources/overlay.ts'
 import { requireReferences } from '../resources/references.ts'
 
@@ -46,7 +51,7 @@ export class Draft {
   async add({ target, value }: Resource): Promise<void> {
     await this.guard.require('CREATE', target, () => JSON.stringify(value))
     if ((await this.#overlay.read(target)) !== null) {
-      throw taken(requireType(this.guard.definition.model, target.type), target.id)
+      throw resourceTaken(requireType(this.guard.definition.model, target.type), target.id)
     }
     this.#apply({ kind: 'create', target, resource: value })
   }
@@ -91,7 +96,7 @@ export class Draft {
   }
 
   #missing({ type, id }: Target): NetworkError {
-    return missing(requireType(this.guard.definition.model, type), id)
+    return resourceMissing(requireType(this.guard.definition.model, type), id)
   }
 
   #apply(change: ResourceChange): void {

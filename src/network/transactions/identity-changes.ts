@@ -2,18 +2,23 @@ import type { JsonObject } from '../../base/json.ts'
 import type { Where } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
 import {
+  formatRelationship,
   isA,
   type Model,
   parseRelationship,
-  relationshipText,
+  parseTarget,
   type Target,
-  targetOfCanonical,
 } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import type { ProblemCode } from '../model/validation.ts'
 import { parseStored, selectAll } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
-import { invalid, missing, type Resource, requireType } from '../resources/instances.ts'
+import {
+  type Resource,
+  requireType,
+  resourceInvalid,
+  resourceMissing,
+} from '../resources/instances.ts'
 import { createTransaction, type Stamp } from '../resources/transaction.ts'
 import { Draft } from './draft.ts'
 import type { IdentityChange, IdentityRequest } from './messages.ts'
@@ -32,22 +37,22 @@ const NAME_LENGTH_MAX = 128
  * Drafts the transaction for `change`. `guard` checks the rights of the participant who makes the request.
  * Errors: RESOURCE_INVALID, RESOURCE_NOT_FOUND, RESOURCE_EXISTS, ACCESS_DENIED.
  */
-export async function identityDraft(
+export async function draftIdentityChange(
   change: IdentityChange,
   guard: Guard,
   stamp: Stamp,
 ): Promise<Draft> {
   switch (change.kind) {
     case 'issueIdentity':
-      return issued(change.id, change.identity, guard, stamp)
+      return draftIssue(change.id, change.identity, guard, stamp)
     case 'bindIdentity':
-      return bound(change.participant, change.certificate, guard, stamp)
+      return draftBinding(change.participant, change.certificate, guard, stamp)
     case 'revokeIdentity':
-      return revoked(change.id, guard, stamp)
+      return draftRevocation(change.id, guard, stamp)
   }
 }
 
-async function issued(
+async function draftIssue(
   id: string,
   { participant: relationship, name, canIssue }: IdentityRequest,
   guard: Guard,
@@ -63,13 +68,13 @@ async function issued(
   const content = canIssue ? { ...withoutRight, canIssue } : withoutRight
   const action = `create a new identity ${name}`
   const identity = await newIdentity(id, participant, content, action, guard)
-  const fields = { participant: relationshipText(participant), identityName: name }
+  const fields = { participant: formatRelationship(participant), identityName: name }
   const draft = await Draft.begin(guard, createTransaction(ISSUE, stamp, fields))
   await draft.add(identity)
   return draft
 }
 
-async function bound(
+async function draftBinding(
   relationship: string,
   certificate: string,
   guard: Guard,
@@ -85,23 +90,23 @@ async function bound(
   const content = { name: participant.id, state: 'BOUND', certificate }
   const action = `bind an identity of ${participant.type}#${participant.id}`
   const identity = await newIdentity(id, participant, content, action, guard)
-  const fields = { participant: relationshipText(participant), certificate }
+  const fields = { participant: formatRelationship(participant), certificate }
   const draft = await Draft.begin(guard, createTransaction(BIND, stamp, fields))
   await draft.add(identity)
   return draft
 }
 
 /** Revokes an identity permanently. */
-async function revoked(id: string, guard: Guard, stamp: Stamp): Promise<Draft> {
+async function draftRevocation(id: string, guard: Guard, stamp: Stamp): Promise<Draft> {
   const target = { type: IDENTITY, id }
   const stored = await guard.database.read(target)
   const identity = stored === null ? null : parseStored(stored.text)
-  const participant = targetOfCanonical(String(identity?.participant))
+  const participant = parseTarget(String(identity?.participant))
   await requireIssuer(guard, participant, `revoke the identity ${id}`)
   if (identity === null) {
     throw new NetworkError('RESOURCE_NOT_FOUND', `Object with ID '${id}' does not exist`)
   }
-  const fields = { identity: relationshipText(target) }
+  const fields = { identity: formatRelationship(target) }
   const draft = await Draft.begin(guard, createTransaction(REVOKE, stamp, fields))
   await draft.update({ target, value: { ...identity, state: 'REVOKED' } }, null)
   return draft
@@ -151,7 +156,7 @@ async function newIdentity(
   const target = { type: IDENTITY, id }
   await requireIssuer(guard, participant, action)
   if ((await database.read(participant)) === null) {
-    throw missing(requireType(definition.model, participant.type), participant.id)
+    throw resourceMissing(requireType(definition.model, participant.type), participant.id)
   }
   if ((await database.read(target)) !== null) {
     throw new NetworkError('RESOURCE_EXISTS', 'this identity is recorded already')
@@ -162,7 +167,7 @@ async function newIdentity(
     identityId: id,
     ...content,
     issuer: definition.name,
-    participant: relationshipText(participant),
+    participant: formatRelationship(participant),
   }
   return { target, value }
 }
@@ -193,5 +198,5 @@ function requireParticipant(model: Model, text: string): Target {
 }
 
 function invalidField(name: string, code: ProblemCode, message: string): NetworkError {
-  return invalid([{ path: `/${name}`, code, message }])
+  return resourceInvalid([{ path: `/${name}`, code, message }])
 }

@@ -2,10 +2,10 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model } from '../model/model.ts'
-import { type Target, targetOfCanonical } from '../model/model.ts'
+import { parseTarget, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import type { NetworkBlock, ResourceChange } from '../resources/database.ts'
-import { definitionInItem } from '../resources/network-item.ts'
+import { parseNetworkItem } from '../resources/network-item.ts'
 import { createRegistries, NO_RESOURCES, Overlay } from '../resources/overlay.ts'
 import { ADMIN, type Caller, historianTarget } from '../resources/transaction.ts'
 import { Decider } from './decider.ts'
@@ -52,7 +52,7 @@ export async function verifyNetwork(
   let count = 0
   let restored = 0
   let transactions = 0
-  const findDifference = async ({ height, changes, deployed, removed }: NetworkBlock) => {
+  const replayBlock = async ({ height, changes, deployed, removed }: NetworkBlock) => {
     if (isRemoved) return 'the block changes a network that was removed'
     isRemoved = removed
     if (deployed !== null) {
@@ -84,7 +84,7 @@ export async function verifyNetwork(
   }
   for await (const block of blocks) {
     count += 1
-    const finding = await findDifference(block)
+    const finding = await replayBlock(block)
     if (finding !== null) {
       return { blocks: count, restored, transactions, finding: `block ${block.height}: ${finding}` }
     }
@@ -106,7 +106,7 @@ function deployedNetwork(
   settings: ScriptSettings,
 ): DeployedNetwork | string {
   try {
-    const definition = definitionInItem(JSON.stringify(item), name)
+    const definition = parseNetworkItem(JSON.stringify(item), name)
     const { model } = definition
     state.standOn(createRegistries(model))
     const scripts = new Scripts(definition, settings)
@@ -125,8 +125,10 @@ async function replayTransaction(
 ): Promise<string | null> {
   const { $class, transactionId, timestamp, ...fields } = resource
   if (target.type.startsWith(systemType(''))) {
-    const registered = registeredBy(target.type, fields)
-    return registered === null ? null : difference(registered, writes.map(writtenContent), 'writes')
+    const registered = registeredWrites(target.type, fields)
+    return registered === null
+      ? null
+      : findDifference(registered, writes.map(writtenContent), 'writes')
   }
   const stamp = { transactionId: String(transactionId), nowMs: Date.parse(String(timestamp)) }
   const change = { kind: 'submit', type: target.type, fields } as const
@@ -139,8 +141,8 @@ async function replayTransaction(
     const { eventsEmitted } = record
     const emitted = Array.isArray(eventsEmitted) ? eventsEmitted : []
     return (
-      difference(draft.changes.map(asJson), writes.map(asJson), 'writes') ??
-      difference([...events], emitted, 'events')
+      findDifference(draft.changes.map(toJson), writes.map(toJson), 'writes') ??
+      findDifference([...events], emitted, 'events')
     )
   } catch (error) {
     if (!(error instanceof NetworkError) || error.code === 'NETWORK_INVALID') throw error
@@ -177,7 +179,7 @@ function splitTransactions(changes: readonly ResourceChange[], model: Model) {
 const HISTORIAN_RECORD = systemType('HistorianRecord')
 
 /** Returns the resources or ids that a registry transaction lists; null for other system transactions. */
-function registeredBy(type: string, { resources, resourceIds }: JsonObject): Json[] | null {
+function registeredWrites(type: string, { resources, resourceIds }: JsonObject): Json[] | null {
   const [, verb] = /(Add|Update|Remove)(?:Asset|Participant)$/.exec(type) ?? []
   if (verb === undefined) return null
   const list = verb === 'Remove' ? resourceIds : resources
@@ -189,12 +191,12 @@ function writtenContent(change: ResourceChange): Json {
   return change.kind === 'delete' ? change.target.id : change.resource
 }
 
-function asJson(change: ResourceChange): Json {
+function toJson(change: ResourceChange): Json {
   const { type, id } = change.target
   return [change.kind, type, id, writtenContent(change)]
 }
 
-function difference(
+function findDifference(
   now: readonly Json[],
   recorded: readonly Json[],
   kind: 'writes' | 'events',
@@ -211,8 +213,8 @@ function difference(
 
 function toCaller({ participantInvoking, identityUsed }: JsonObject): Caller {
   const participant =
-    typeof participantInvoking === 'string' ? targetOfCanonical(participantInvoking) : null
-  const identity = typeof identityUsed === 'string' ? targetOfCanonical(identityUsed) : null
+    typeof participantInvoking === 'string' ? parseTarget(participantInvoking) : null
+  const identity = typeof identityUsed === 'string' ? parseTarget(identityUsed) : null
   if (participant === null) return ADMIN
   return { participant, identity: identity?.id ?? null }
 }

@@ -2,7 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'
 import { checkInstance } from '../model/validation.ts'
-import { type InstanceRules, invalid, type Resource } from '../resources/instances.ts'
+import { type InstanceRules, type Resource, resourceInvalid } from '../resources/instances.ts'
 import { requireString } from './guest-message.ts'
 
 /** Maximum events per transaction. */
@@ -39,7 +39,7 @@ function checkedEvent(
   const complete = { ...event, eventId: `${target.id}#${at}`, timestamp }
   const { resource, problems } = checkInstance(rules.model, type, complete, rules)
   if (problems === null) return resource
-  throw new NetworkError('TRANSACTION_FAILED', invalid(problems).message, { problems })
+  throw new NetworkError('TRANSACTION_FAILED', resourceInvalid(problems).message, { problems })
 }
 
 /** The argument of `@returns` on a transaction. */
@@ -52,7 +52,7 @@ export interface Returned {
 }
 
 /** Returns the declared result of a transaction, or null if the client receives the transaction itself. */
-export function returnedBy(transaction: TypeDeclaration, model: Model): Returned | null {
+export function declaredReturn(transaction: TypeDeclaration, model: Model): Returned | null {
   const { decorators } = transaction
   const [written] = decorators.find((decorator) => decorator.name === 'returns')?.arguments ?? []
   if (typeof written !== 'string') return null
@@ -74,14 +74,14 @@ export function checkedReturn(
   returned: Json,
   rules: InstanceRules,
 ): Json | undefined {
-  const declared = returnedBy(transaction, rules.model)
+  const declared = declaredReturn(transaction, rules.model)
   if (declared === null) return undefined
   const { name, type, array } = declared
   const checked = (value: Json): Json => {
     if (type !== null && type.kind !== 'enum' && isJsonObject(value)) {
       const { resource, problems } = checkInstance(rules.model, type, value, rules)
       if (problems === null) return resource
-      const { message } = invalid(problems)
+      const { message } = resourceInvalid(problems)
       throw new NetworkError('TRANSACTION_FAILED', `${transaction.name} returned ${message}`)
     }
     const isValue = typeof value === 'string' && type?.values.has(value) === true
