@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parseSync } from 'vite'
 import { expect, it } from 'vitest'
 
 /** The modules from the lowest layer up, and the modules that each of them may import (ARCHITECTURE.md). */
@@ -207,4 +208,146 @@ it('code that runs in browsers imports no Node module', () => {
   const own = files.filter((path) => starts.some((start) => path.startsWith(start)))
   expect(own.flatMap(walk)).toEqual([])
   expect(seen.has(join(src, 'chain', 'portable.ts'))).toBe(true)
+})
+
+/** Maximum number of lines of each module, without tests. Raising one needs a line in a decision record. */
+const LINES_MAX: Readonly<Record<string, number>> = {
+  base: 1_160,
+  chain: 3_260,
+  cli: 5_770,
+  client: 2_540,
+  converter: 3_270,
+  dashboard: 5_420,
+  exchange: 2_690,
+  filter: 1_190,
+  gateway: 2_200,
+  'guarded-path': 180,
+  http: 3_150,
+  ledger: 14_970,
+  network: 9_750,
+  'rate-feed': 1_700,
+  'sample-api': 700,
+  storage: 11_160,
+  tokens: 1_210,
+}
+const ENTRIES_MAX: Readonly<Record<string, number>> = { ledger: 14, cli: 12, storage: 14 }
+const FUNCTION_LINES_MAX = 60
+/** The same for a file with JSX, in which a view is one function. */
+const VIEW_LINES_MAX = 80
+/** Maximum share of functions whose name ends in `Of` or `In`. */
+const VAGUE_SHARE_MAX = 0.04
+
+interface Declared {
+  readonly name: string
+  readonly lines: number
+}
+
+interface SourceFile {
+  readonly path: string
+  readonly lines: number
+  readonly functions: readonly Declared[]
+  /** Names that the file itself declares and exports. */
+  readonly exported: readonly string[]
+}
+
+/** A node of the syntax tree. Other members depend on `type`. */
+interface Syntax {
+  readonly type: string
+  readonly start: number
+  readonly end: number
+  readonly [member: string]: unknown
+}
+
+const isSyntax = (value: unknown): value is Syntax =>
+  typeof value === 'object' && value !== null && 'type' in value
+
+const nameFrom = (key: unknown): string => {
+  const { name, value } = (key ?? {}) as { name?: unknown; value?: unknown }
+  return String(name ?? value ?? '')
+}
+
+/** Returns the functions below `node`. `name` is the name of the variable or member that has `node` as its value. */
+function functionsBelow(node: unknown, text: string, name = ''): Declared[] {
+  if (Array.isArray(node)) return node.flatMap((one) => functionsBelow(one, text))
+  if (!isSyntax(node)) return []
+  const isFunction = /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/
+  const found: Declared[] = []
+  if (isFunction.test(node.type) && isSyntax(node.body)) {
+    const lines = text.slice(node.start, node.end).split('\n').length
+    found.push({ name: nameFrom(node.id) || name, lines })
+  }
+  for (const [member, value] of Object.entries(node)) {
+    const isValue = member === 'value' || member === 'init'
+    found.push(...functionsBelow(value, text, isValue ? nameFrom(node.key ?? node.id) : ''))
+  }
+  return found
+}
+
+function exportedFrom(body: readonly unknown[]): string[] {
+  return body.flatMap((statement) => {
+    if (!isSyntax(statement) || statement.type !== 'ExportNamedDeclaration') return []
+    const declaration = statement.declaration as
+      | (Syntax & { id?: unknown; declarations?: { id: unknown }[] })
+      | null
+    if (declaration === null) return []
+    return (declaration.declarations ?? [declaration]).map(({ id }) => nameFrom(id))
+  })
+}
+
+const sources: SourceFile[] = files
+  .filter((path) => !isTest(path) && !basename(path).startsWith('test-'))
+  .map((path) => {
+    const text = readFileSync(path, 'utf8')
+    const { program } = parseSync(path, text)
+    return {
+      path,
+      lines: text.split('\n').length - 1,
+      functions: functionsBelow(program.body, text),
+      exported: exportedFrom(program.body),
+    }
+  })
+
+it('no module has more lines than its budget', () => {
+  const lines: Record<string, number> = {}
+  for (const file of sources) {
+    lines[moduleOf(file.path)] = (lines[moduleOf(file.path)] ?? 0) + file.lines
+  }
+  const over = Object.entries(lines).filter(([name, count]) => count > (LINES_MAX[name] ?? 0))
+  expect(over).toEqual([])
+})
+
+it('the roots of large modules stay short', () => {
+  const over = Object.entries(ENTRIES_MAX).flatMap(([name, max]) => {
+    const entries = readdirSync(join(src, name))
+    return entries.length > max ? [`${name}: ${entries.join(' ')}`] : []
+  })
+  expect(over).toEqual([])
+})
+
+it('no function is longer than a screen', () => {
+  const long = sources.flatMap(({ path, functions }) => {
+    const max = path.endsWith('x') ? VIEW_LINES_MAX : FUNCTION_LINES_MAX
+    return functions
+      .filter(({ lines }) => lines > max)
+      .map(({ name, lines }) => `${relative(src, path)}: ${name} has ${lines} lines`)
+  })
+  expect(long).toEqual([])
+})
+
+it('no exported name has two meanings, except in the two engines', () => {
+  const places = new Map<string, Set<string>>()
+  for (const { path, exported } of sources) {
+    const place = relative(src, path).replace(/^storage\/(sqlite|postgres)\/.*/, 'storage engine')
+    for (const name of exported) places.set(name, (places.get(name) ?? new Set()).add(place))
+  }
+  const twice = [...places].filter(([, where]) => where.size > 1)
+  expect(twice.map(([name, where]) => `${name}: ${[...where].join(', ')}`)).toEqual([])
+})
+
+it('names of functions say what they return, seldom with a bare Of or In', () => {
+  const names = sources
+    .flatMap(({ functions }) => functions.map(({ name }) => name))
+    .filter(Boolean)
+  const vague = names.filter((name) => /[a-z0-9](Of|In)$/.test(name))
+  expect(vague.length, vague.join(' ')).toBeLessThan(names.length * VAGUE_SHARE_MAX)
 })

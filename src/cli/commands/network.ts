@@ -17,7 +17,7 @@ import {
 } from '../../network/index.ts'
 import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { type Gateway, type NodeFlags, withNetworks, withNode } from '../node/gateway-client.ts'
+import { type Gateway, type NetworkFlags, withNetworks, withNode } from '../node/gateway-client.ts'
 import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
 import { count, escapeControls, print, withProgress } from '../output/output.ts'
 
@@ -51,7 +51,7 @@ export function networkCommand(): Command {
     .action(pack)
   nodeCommand(command, 'deploy', 'deploy a network to a node')
     .argument('<path>', PATH_ABOUT)
-    .action((path: string, flags: NodeFlags) =>
+    .action((path: string, flags: NetworkFlags) =>
       change(flags, 'deployed', (node) => node.deploy(read(path))),
     )
   nodeCommand(
@@ -66,7 +66,7 @@ export function networkCommand(): Command {
       parseDefault,
       [],
     )
-    .action((path: string, flags: NodeFlags & { default: readonly string[] }) =>
+    .action((path: string, flags: NetworkFlags & { default: readonly string[] }) =>
       change(flags, 'upgraded', (node) => node.upgrade(read(path), flags.default)),
     )
   nodeCommand(command, 'list', 'list the networks of a node').action(list)
@@ -102,7 +102,7 @@ function identityCommand(): Command {
     .argument(...network)
     .argument(...participant)
     .argument('<certificate>', 'sha256:<64 hexadecimal digits>, the hash of the secret')
-    .action(async (name: string, bearer: string, certificate: string, flags: NodeFlags) => {
+    .action(async (name: string, bearer: string, certificate: string, flags: NetworkFlags) => {
       await withNode(flags, (node) => node.bind(name, bearer, certificate))
       print(flags.json, { status: true }, `bound to ${bearer}`)
     })
@@ -112,7 +112,7 @@ function identityCommand(): Command {
   nodeCommand(command, 'revoke', 'revoke an identity permanently')
     .argument(...network)
     .argument('<id>', 'id of the identity, as listed')
-    .action(async (name: string, id: string, flags: NodeFlags) => {
+    .action(async (name: string, id: string, flags: NetworkFlags) => {
       await withNode(flags, (node) => node.revoke(name, id))
       print(flags.json, { status: true }, `revoked ${id}`)
     })
@@ -135,7 +135,7 @@ function parseDefault(text: string, before: readonly string[]): string[] {
   return [...before, text]
 }
 
-async function check(path: string, { json }: NodeFlags): Promise<void> {
+async function check(path: string, { json }: NetworkFlags): Promise<void> {
   const { findings: found, definition: checked } = checkNetwork(filesAt(path))
   const unloaded = checked === null ? null : await findScriptError(checked)
   const definition = unloaded === null ? checked : null
@@ -162,7 +162,7 @@ async function findScriptError(definition: NetworkDefinition): Promise<SourceFin
   }
 }
 
-function pack(path: string, { out, json }: NodeFlags & { out?: string }): void {
+function pack(path: string, { out, json }: NetworkFlags & { out?: string }): void {
   const { name, version, archive, sha256 } = read(path)
   const file = out ?? `${name}@${version}.bna`
   const bytes = archive.length
@@ -177,7 +177,7 @@ function pack(path: string, { out, json }: NodeFlags & { out?: string }): void {
 }
 
 async function change(
-  flags: NodeFlags,
+  flags: NetworkFlags,
   verb: string,
   work: (node: Gateway) => Promise<NetworkSummary>,
 ): Promise<void> {
@@ -185,12 +185,12 @@ async function change(
   print(flags.json, { status: true, ...summary }, `${verb} ${summaryText(summary)}`)
 }
 
-async function list(flags: NodeFlags): Promise<void> {
+async function list(flags: NetworkFlags): Promise<void> {
   const networks = await withNode(flags, (node) => node.list())
   printList(flags, { status: true, networks }, networks.map(summaryText))
 }
 
-async function verify(names: readonly string[], flags: NodeFlags): Promise<void> {
+async function verify(names: readonly string[], flags: NetworkFlags): Promise<void> {
   const settings = readSettings(process.env)
   const { result: networks } = await withProgress('verifying', (line) =>
     withNetworks(settings, async (deployed) => {
@@ -214,14 +214,14 @@ async function issue(
   network: string,
   participant: string,
   userID: string,
-  flags: NodeFlags & { readonly issuer?: boolean },
+  flags: NetworkFlags & { readonly issuer?: boolean },
 ): Promise<void> {
   const identity = { participant, name: userID, canIssue: flags.issuer === true }
   const userSecret = await withNode(flags, (node) => node.issue(network, identity))
   print(flags.json, { status: true, userID, userSecret }, userSecret)
 }
 
-async function listIdentities(network: string, flags: NodeFlags): Promise<void> {
+async function listIdentities(network: string, flags: NetworkFlags): Promise<void> {
   const identities = await withNode(flags, (node) => node.identities(network))
   const lines = identities.map(
     ({ identityId, name, state, participant, canIssue }) =>
@@ -231,7 +231,7 @@ async function listIdentities(network: string, flags: NodeFlags): Promise<void> 
 }
 
 /** Prints `lines`, or `result` as JSON. An empty list prints nothing, except as JSON. */
-function printList({ json }: NodeFlags, result: object, lines: readonly string[]): void {
+function printList({ json }: NetworkFlags, result: object, lines: readonly string[]): void {
   if (json === true || lines.length > 0) print(json, result, lines.join('\n'))
 }
 

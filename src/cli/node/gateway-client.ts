@@ -21,7 +21,7 @@ import { openStoppedNode } from './stopped-node.ts'
 /** Timeout for a reply of a gateway. It is long, because an upgrade checks all stored data of a network. */
 const REPLY_MS = 600_000
 
-export interface NodeFlags {
+export interface NetworkFlags {
   readonly url?: string
   readonly json?: boolean
 }
@@ -38,7 +38,7 @@ export interface IdentitySummary {
 
 /** Runs `work` on the gateway of the running node at `url`, or of the stopped node in SYSTEM_FOLDER. Errors: Exit. */
 export async function withNode<Result>(
-  { url }: NodeFlags,
+  { url }: NetworkFlags,
   work: (gateway: Gateway) => Promise<Result>,
 ): Promise<Result> {
   const settings = readSettings(process.env)
