@@ -190,8 +190,8 @@ export function setItemHeaders(
   ledger: LedgerService,
   { position }: { position: number },
 ): FastifyReply {
-  reply.header('etag', `"${positionText(position)}"`).type(JSON_TYPE)
-  return setLedgerPosition(reply, ledger, position)
+  reply.header('etag', `"${positionText(position)}"`)
+  return setLedgerPosition(reply, ledger, position).type(JSON_TYPE)
 }
 
 /** Sends JSON text or a stream of it. */

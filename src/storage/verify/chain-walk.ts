@@ -86,7 +86,9 @@ export class ChainWalk {
     if ('finding' in page) return { blocks: [], finding: page.finding }
     for (const [at, block] of page.blocks.entries()) {
       const fault = this.#verifier.push(block, { nodes: page.leaves[at] ?? new Uint8Array() })
-      if (fault !== null) return { blocks: page.blocks.slice(0, at), finding: fault }
+      if (fault === null) continue
+      const { height, index, what } = fault
+      return { blocks: page.blocks.slice(0, at), finding: { height, index, what } }
     }
     const isLonger = page.blocks.length === 0 && page.leaves.length > 0
     const isBeyond = isLonger && (await this.#store.headers(serverId, from, 1)).length === 0
