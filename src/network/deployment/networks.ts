@@ -177,7 +177,8 @@ export class Networks {
    * Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED.
    */
   async remove(name: string): Promise<void> {
-    await this.catchUp()
+    // Only a shared network waits, so that requests of one process keep their order.
+    if (this.#deps.ledger.follower.isShared) await this.catchUp()
     await this.require(name).remove()
     this.#setRemoved(name)
   }
@@ -230,7 +231,7 @@ export class Networks {
     next: NetworkDefinition,
     defaults: readonly FieldDefault[],
   ): Promise<BusinessNetwork> {
-    await this.catchUp()
+    if (this.#deps.ledger.follower.isShared) await this.catchUp()
     const network = this.require(next.name)
     await network.upgrade(next, defaults)
     return network
