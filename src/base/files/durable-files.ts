@@ -82,8 +82,10 @@ export function replaceFile(path: string, content: string | Uint8Array): void {
     inheritOwner(temporary)
     renameSync(temporary, path)
   } catch (error) {
-    // On a full disk, the part of the file would take the space that is left.
-    rmSync(temporary, { force: true })
+    // On a full disk, the part of the file would take the space that is left. The first error says what is wrong.
+    try {
+      rmSync(temporary, { force: true })
+    } catch {}
     throw error
   }
   syncPath(dirname(path))
@@ -119,7 +121,7 @@ export async function writeFileInParts<Result>(
     await rename(partial, path)
     return result
   } catch (error) {
-    await rm(partial, { force: true })
+    await rm(partial, { force: true }).catch(() => {})
     throw error
   }
 }
