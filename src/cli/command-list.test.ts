@@ -19,6 +19,7 @@ it('loads only the code of the requested command', () => {
   expect(imported).toEqual([
     'node:module',
     'node:url',
+    'node:v8',
     'commander',
     './command-list.ts',
     './exit.ts',
