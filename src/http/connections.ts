@@ -112,7 +112,7 @@ export class Connections {
         connection.release = null
       }
       // Other requests are served between two pipelined requests, even if both are answered at once.
-      void turn(true).then(() => {
+      void turn().then(() => {
         if (this.#open.has(socket)) start()
       })
     })

@@ -15,6 +15,7 @@ const MI = 1024 * 1024
 const LONG = 32 * MI
 const BUSY = { status: 503, code: 'REPLIES_BUSY' }
 
+const NO_PARTS: AsyncIterable<string> = { async *[Symbol.asyncIterator]() {} }
 const response = () => new ServerResponse(new IncomingMessage(new Socket()))
 const refused = (budget: ReplyBudget, bytes: number) => {
   try {
@@ -49,6 +50,23 @@ async function unread(url: string, path: string): Promise<Socket> {
   await once(socket, 'readable')
   return socket
 }
+
+it('sends one slice of 64 KiB per event-loop iteration, however quickly a client reads', async () => {
+  const stream = new ReplyStream(NO_PARTS).start(response(), new ReplyBudget(), 'x'.repeat(MI))
+  let sinceIteration = 0
+  let most = 0
+  stream.on('data', ({ length }: Buffer) => {
+    sinceIteration += length
+    most = Math.max(most, sinceIteration)
+  })
+  const count = () => {
+    sinceIteration = 0
+    if (!stream.readableEnded) setImmediate(count)
+  }
+  count()
+  await once(stream, 'end')
+  expect(most).toBe(64 * 1024)
+})
 
 it('accepts any short reply, long replies within the budget, and any reply if no other is unsent', () => {
   const budget = new ReplyBudget(2 * MI)

@@ -158,7 +158,8 @@ export class ReplyStream extends Readable {
   }
 
   override _read(): void {
-    if (this.#unsent.length > 0) this.#sendSlice()
+    // One slice per event-loop iteration, because a client that reads quickly would take all slices in one.
+    if (this.#unsent.length > 0) setImmediate(() => this.#sendSlice())
     else this.#readPart().catch((error) => this.destroy(error))
   }
 
@@ -203,6 +204,7 @@ export class ReplyStream extends Readable {
   }
 
   #sendSlice(): void {
+    if (this.destroyed) return
     this.#to?.budget.progress(this.#to.response)
     const [first = ''] = this.#unsent
     let end = Math.min(this.#at + SLICE_LENGTH, first.length)

@@ -35,7 +35,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
         ...{ docs, count: isFlagSet(query.count) },
       }
       const filter = parseFilter(query)
-      await turn(true)
+      await turn(!docs)
       const stream =
         filter === null
           ? plainReply(reply, ledger, db, options)
