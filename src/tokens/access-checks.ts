@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
+import { type Author, decodeAuthor } from '../base/author.ts'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
 import { TokenError } from './errors.ts'
 import {
@@ -15,7 +16,7 @@ import {
   parseGrant,
   type TokenOwner,
 } from './scopes.ts'
-import type { TokenService } from './service.ts'
+import type { TokenService, VerifiedToken } from './service.ts'
 
 /**
  * The access that a route requires if tokens are required: `public` for none, `token` for any valid token, or a
@@ -58,7 +59,7 @@ export const API_TOKEN_SCHEMES = {
 const RECHECK_MS = 10_000
 const CHALLENGE = 'Bearer realm="daicho"'
 /** The caller of a request without a token, who has no access. */
-const ANONYMOUS: TokenOwner = { subject: '', expiresAt: 0, grant: NO_GRANT }
+const ANONYMOUS: TokenOwner = { author: { sub: '' }, expiresAt: 0, grant: NO_GRANT }
 
 /**
  * Adds access checks to all routes that are mounted later; earlier routes are not checked. Each checked route must
@@ -225,10 +226,21 @@ class Callers {
 
   /** Verifies `token` and returns its owner. Errors: TOKEN_INVALID, SharedFileError. */
   async of(token: string): Promise<TokenOwner> {
-    const { subject, expiresAt, claims } = await this.#tokens.verify(token, API_AUDIENCE)
-    const caller = { subject, expiresAt, grant: parseGrant(claims.scope) }
+    const verified = await this.#tokens.verify(token, API_AUDIENCE)
+    const { expiresAt, claims } = verified
+    const caller = { author: toAuthor(verified), expiresAt, grant: parseGrant(claims.scope) }
     if (this.#thisIteration.size === 0) setImmediate(() => this.#thisIteration.clear())
     this.#thisIteration.set(token, caller)
     return caller
   }
+}
+
+/**
+ * Returns the author of the changes that the owner of a token makes. This is the only place where an author is taken
+ * from a request. Errors: TOKEN_INVALID for a subject that no entry can contain.
+ */
+function toAuthor({ subject }: Pick<VerifiedToken, 'subject'>): Author {
+  const author = decodeAuthor({ sub: subject })
+  if (author !== null) return author
+  throw new TokenError('TOKEN_INVALID', 'the subject of the token is empty or too long')
 }

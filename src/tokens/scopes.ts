@@ -1,3 +1,4 @@
+import { type Author, isTextWithin, SUBJECT_BYTES_MAX } from '../base/author.ts'
 import { TokenError } from './errors.ts'
 import type { IssuedToken, TokenService } from './service.ts'
 
@@ -25,8 +26,8 @@ export interface Grant {
 
 /** The owner of a verified API token. */
 export interface TokenOwner {
-  /** Subject of the token; several tokens may have the same subject. */
-  readonly subject: string
+  /** Recorded with each change; several tokens may have the same author. */
+  readonly author: Author
   /** Seconds since the Unix epoch. */
   readonly expiresAt: number
   readonly grant: Grant
@@ -34,8 +35,6 @@ export interface TokenOwner {
 
 /** The `aud` of API tokens. */
 export const API_AUDIENCE = 'daicho:api'
-/** Maximum length of a subject, UTF-16 units. */
-const SUBJECT_LENGTH_MAX = 128
 /** Maximum total length of a token's scopes, so that the token fits into a header and a query parameter. */
 const SCOPES_LENGTH_MAX = 2_000
 /** `db:`, a name or `*`, and a level. Names may contain colons. */
@@ -45,10 +44,9 @@ const DATABASE_SCOPE = /^db:(.+):(read|write|admin)$/s
 export const EVERY_SCOPE: readonly string[] = ['db:*:admin', ...NODE_SCOPES]
 export const NO_GRANT: Grant = { everyDatabase: -1, databases: new Map(), node: new Set() }
 
-/** Whether `text` can be a subject: 1..128 UTF-16 units without control characters. */
+/** Whether `text` can be a subject: 1..256 bytes of UTF-8 without control characters. */
 export function isSubject(text: string): boolean {
-  if (/[\u0000-\u001f\u007f]/.test(text)) return false
-  return text.length >= 1 && text.length <= SUBJECT_LENGTH_MAX
+  return !/[\u0000-\u001f\u007f]/.test(text) && isTextWithin(text, SUBJECT_BYTES_MAX)
 }
 
 /**

@@ -62,7 +62,7 @@ it.each([
   [['--scope', 'ledger:read', '--ttl', '367d'], '1s to 366d'],
   [['--scope', 'ledger:read', '--ttl', '0s'], '1s to 366d'],
   [['--scope', 'ledger:read', '--ttl', 'soon'], 'such as 4d'],
-  [['--scope', 'ledger:read', '--subject', ''], '1 to 128 characters'],
+  [['--scope', 'ledger:read', '--subject', ''], '1 to 256 bytes'],
   [['--scope', ...Array.from({ length: 200 }, (_, at) => `db:${at}-database:read`)], '2000'],
 ])('rejects %j with exit code 2', async (flags, message) => {
   const folder = temporaryFolder()

@@ -156,7 +156,5 @@ function parseTokenId(text: string): string {
 
 function parseSubject(text: string): string {
   if (isSubject(text)) return text
-  throw new InvalidArgumentError(
-    'a subject must have 1 to 128 characters and no control character.',
-  )
+  throw new InvalidArgumentError('a subject must have 1 to 256 bytes and no control character.')
 }

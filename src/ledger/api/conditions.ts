@@ -48,7 +48,8 @@ function conditionsWith(
 function keyedRequest({ method, url, headers, caller }: Request): KeyedRequest | null {
   const header = headers['idempotency-key']
   if (header === undefined) return null
-  return parseKey(String(header), caller?.subject ?? '', { method, url })
+  const { sub = '', iss } = caller?.author ?? {}
+  return parseKey(String(header), iss === undefined ? [sub] : [iss, sub], { method, url })
 }
 
 /** Matches the next element, which may be empty, of a list of entity tags (RFC 9110 section 8.8.3). */
@@ -109,12 +110,12 @@ const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"$/
 const BARE = /^[A-Za-z0-9!#$%&'*+\-./:=^_`|~]+$/
 
 /**
- * Parses the header `Idempotency-Key`. Equal keys of different subjects (owners of tokens) do not match.
+ * Parses the header `Idempotency-Key`. Equal keys of different owners of tokens do not match.
  * Errors: IDEMPOTENCY_KEY_INVALID. Source: draft-ietf-httpapi-idempotency-key-header, section 2.1.
  */
 export function parseKey(
   header: string,
-  subject: string,
+  owner: readonly string[],
   request: { readonly method: string; readonly url: string },
 ): KeyedRequest {
   const text = header.trim()
@@ -126,7 +127,7 @@ export function parseKey(
       `Idempotency-Key must be 1 to ${KEY_LENGTH_MAX} printable ASCII characters in double quotes`,
     )
   }
-  const key = digest(subject, chosen)
+  const key = digest(...owner, chosen)
   return { key, with: (body) => ({ key, fingerprint: hashRequest(request, body) }) }
 }
 

@@ -8,7 +8,7 @@ import { parseKey } from './conditions.ts'
 
 const request = { method: 'POST', url: '/api/fruit', body: { a: 1 } as Json | undefined }
 const keyOf = (header: string, subject = '', what = request) =>
-  parseKey(header, subject, what).with(what.body === undefined ? null : canonicalJson(what.body))
+  parseKey(header, [subject], what).with(what.body === undefined ? null : canonicalJson(what.body))
 
 it.each([
   ['"8e03978e-40d5-43dd-bc93-6894a57f9324"', '8e03978e-40d5-43dd-bc93-6894a57f9324'],
