@@ -31,6 +31,8 @@ function storeOf(databases: Databases): StoreReader {
     serverId: SERVER_ID,
     idempotencyRecord: async () => null,
     database: async (name: string) => (databases.has(name) ? { name, created: 0 } : null),
+    existingIds: async (db: string, ids: readonly string[]) =>
+      ids.filter((id) => databases.get(db)?.has(id)),
     item: async (db: string, id: string) => {
       const held = databases.get(db)?.get(id)
       if (held === undefined) return null

@@ -73,6 +73,7 @@ it('keeps a database writable when a client that is not its network tries to cre
     serverId: 7,
     database: async (name: string) => ({ name, created: 0 }),
     item: async () => null,
+    existingIds: async () => [],
   } as unknown as StoreReader
   const { outcomes } = await planBatch(
     stored,
@@ -86,6 +87,40 @@ it('keeps a database writable when a client that is not its network tries to cre
     },
     ...[{ index: 0 }, { index: 1 }],
   ])
+})
+
+it('reads in one statement per database which items of a batch exist, and their texts only for patches', async () => {
+  const reads: string[] = []
+  const counting = {
+    serverId: 7,
+    database: async (name: string) => ({ name, created: 0 }),
+    item: async (db: string, id: string) => {
+      if (!id.includes('#')) reads.push(`${db} ${id}`)
+      return id === 'old' ? { ...ITEM, id, text: '{"id":"old"}' } : null
+    },
+    existingIds: async (db: string, ids: readonly string[]) => {
+      reads.push(`${db} ${ids.join(',')}`)
+      return ids.filter((id) => id === 'old')
+    },
+  } as unknown as StoreReader
+  const item = (db: string, id: string) => ({ db, id, text: `{"id":"${id}"}` })
+  const units: UnitOfWork[] = [
+    [
+      { kind: 'create_item', ...item('a', 'new'), assigned: false },
+      { kind: 'create_item', ...item('b', 'own'), assigned: true },
+      { kind: 'patch_item', ...item('b', 'old'), currentBytes: 0 },
+    ],
+    [{ kind: 'delete_item', db: 'a', id: 'old' }],
+    [{ kind: 'update_item', ...item('b', 'old') }],
+    [{ kind: 'create_item', ...item('a', 'new'), assigned: false }],
+    [{ kind: 'update_item', ...item('b', 'none') }],
+  ]
+  const { outcomes } = await planBatch(counting, units, 0)
+  expect(outcomes).toMatchObject([
+    ...[{ index: 0 }, { index: 3 }, { index: 4 }],
+    ...[{ code: 'ITEM_EXISTS' }, { code: 'ITEM_NOT_FOUND' }],
+  ])
+  expect(reads).toEqual(['a new,old,new', 'b old,none', 'b old'])
 })
 
 it('plans small patches of large items, recorded or refused, a few per block, so that no block takes long', async () => {

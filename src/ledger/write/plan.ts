@@ -59,8 +59,10 @@ interface View {
   readonly stored: boolean
   /** Whether the store records a network in this database. */
   readonly isNetwork: boolean
-  /** Texts of the items changed by the batch; null for deleted items. */
+  /** Texts of the items changed by the batch; null for items that do not exist. */
   readonly items: Map<string, string | null>
+  /** Some of the items that the store has. */
+  readonly present: Set<string>
 }
 
 /**
@@ -79,6 +81,7 @@ export async function planBatch(
 ): Promise<Plan> {
   const records = new IdempotencyRecords(store, height, nowMs)
   const planner = new Planner(store, height, records)
+  await planner.readExistence(units.flat())
   const outcomes: UnitOutcome[] = []
   for (const [at, unit] of units.entries()) {
     if (planner.isFull) break
@@ -115,6 +118,24 @@ class Planner {
 
   get isFull(): boolean {
     return this.#bytes + this.#readLength >= PLANNED_LENGTH
+  }
+
+  /** Reads which of the items in `operations` exist: all items of a database at once. */
+  async readExistence(operations: readonly Operation[]): Promise<void> {
+    const named = operations.filter(needsExistence)
+    if (named.length < 2) return
+    for (const [db, items] of Map.groupBy(named, (operation) => operation.db)) {
+      try {
+        const view = await this.#readView(db)
+        if (!view.exists) continue
+        const ids = items.map(({ id }) => id)
+        for (const id of await this.#store.existingIds(db, ids)) view.present.add(id)
+        for (const id of ids) if (!view.present.has(id)) view.items.set(id, null)
+      } catch (error) {
+        // The units that need a damaged part of the store meet the damage themselves.
+        requireLedgerError(error)
+      }
+    }
   }
 
   /** Returns null if the block has no room for `unit`. */
@@ -173,7 +194,7 @@ class Planner {
       const view = await this.#view(db)
       if (!view.exists) continue
       if (kind === 'create_attachment' || kind === 'delete_attachment') {
-        if ((await this.#find(view, db, id)) === null) continue
+        if (!(await this.#exists(view, db, id))) continue
         const current = await this.#currentAttachment(operation)
         if (current !== null || kind !== 'delete_attachment')
           requireAttachmentCondition(precondition, current)
@@ -214,7 +235,7 @@ class Planner {
       case 'create_db':
       case 'delete_db': {
         const exists = kind === 'create_db'
-        this.#replaceView(db, { exists, stored: false, isNetwork: false, items: new Map() })
+        this.#replaceView(db, newView({ exists, stored: false, isNetwork: false }))
         this.#add(entryText.database(kind, this.#store.serverId, db), { kind, db })
         return
       }
@@ -222,15 +243,18 @@ class Planner {
         return this.#planCreation(view, operation)
       case 'update_item':
       case 'patch_item': {
-        const current = await this.#current(view, operation)
-        const text = kind === 'patch_item' ? applyPatch(current, operation) : operation.text
+        if (kind === 'update_item') await this.#requireItem(view, operation)
+        const text =
+          kind === 'update_item'
+            ? operation.text
+            : applyPatch(await this.#current(view, operation), operation)
         this.#setItem(view, operation.id, text)
         this.#addItem('update_item', { ...operation, text })
         return
       }
       case 'delete_item': {
         const { id } = operation
-        await this.#current(view, operation)
+        await this.#requireItem(view, operation)
         this.#setItem(view, id, null)
         this.#add(entryText.deleteItem(this.#store.serverId, db, id), { kind, db, id })
         return
@@ -238,7 +262,7 @@ class Planner {
       case 'create_attachment':
       case 'delete_attachment': {
         const { id } = operation
-        await this.#current(view, operation)
+        await this.#requireItem(view, operation)
         const attachment = await this.#requireAttachment(operation)
         const entry = entryText.attachment(kind, this.#store.serverId, db, id, attachment)
         this.#add(entry, { kind, db, id, attachment })
@@ -253,7 +277,7 @@ class Planner {
     const { db, id, text, assigned } = operation
     // Otherwise any client with the rights to write could give the database to a network that does not exist.
     if (id === networkItemId(db) && !this.#isFromNetwork(db)) throw ownedByNetwork(db, id)
-    if (!assigned && (await this.#find(view, db, id)) !== null) {
+    if (!assigned && (await this.#exists(view, db, id))) {
       throw new LedgerError('ITEM_EXISTS', `item ${id} of ${db} exists already`)
     }
     if (!assigned) this.#setItem(view, id, text)
@@ -283,7 +307,7 @@ class Planner {
     // Reads the item first, because a store that read it ahead then also knows the database.
     const isNetwork = (await this.#store.item(db, networkItemId(db))) !== null
     const exists = isNetwork || (await this.#store.database(db)) !== null
-    const view = { exists, stored: exists, isNetwork, items: new Map() }
+    const view = newView({ exists, stored: exists, isNetwork })
     this.#views.set(db, view)
     return view
   }
@@ -300,10 +324,19 @@ class Planner {
     return this.#network === 'all' || this.#network?.db === db
   }
 
-  async #current(view: View, { db, id }: { db: string; id: string }): Promise<string> {
+  async #current(view: View, { db, id }: ItemName): Promise<string> {
     const text = await this.#find(view, db, id)
-    if (text === null) throw new LedgerError('ITEM_NOT_FOUND', `there is no item ${id} in ${db}`)
+    if (text === null) throw itemNotFound(db, id)
     return text
+  }
+
+  async #requireItem(view: View, { db, id }: ItemName): Promise<void> {
+    if (!(await this.#exists(view, db, id))) throw itemNotFound(db, id)
+  }
+
+  async #exists(view: View, db: string, id: string): Promise<boolean> {
+    if (view.items.get(id) === undefined && view.present.has(id)) return true
+    return (await this.#find(view, db, id)) !== null
   }
 
   async #find(view: View, db: string, id: string): Promise<string | null> {
@@ -392,6 +425,25 @@ type AttachmentOperation = Extract<
   Operation,
   { kind: 'create_attachment' } | { kind: 'delete_attachment' }
 >
+
+interface ItemName {
+  readonly db: string
+  readonly id: string
+}
+
+function itemNotFound(db: string, id: string): LedgerError {
+  return new LedgerError('ITEM_NOT_FOUND', `there is no item ${id} in ${db}`)
+}
+
+function newView(state: Pick<View, 'exists' | 'stored' | 'isNetwork'>): View {
+  return { ...state, items: new Map(), present: new Set() }
+}
+
+/** Returns whether planning needs to know whether the item exists, but not its text. */
+function needsExistence(operation: Operation): operation is Operation & ItemName {
+  if (!('id' in operation) || operation.kind === 'patch_item') return false
+  return operation.kind !== 'create_item' || !operation.assigned
+}
 
 type WithoutPosition<E> = E extends Effect ? Omit<E, 'position'> : never
 

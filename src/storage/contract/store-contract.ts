@@ -227,6 +227,21 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(after.slice(0, 2)).toMatchObject([{ text: '{"id":"a","n":"new"}' }, null])
     })
 
+    it('returns the existing ids among many, for any ids', async () => {
+      await stage.open()
+      const ids = ['a', 'A', '"', '\\', '{}', 'é', '\u{1f34e}', 'a,b', 'NULL', '%']
+      await appendEntries(stage.store, [
+        entry.createDb('fruit'),
+        entry.createDb('veg'),
+        ...ids.map((id) => entry.create('fruit', id)),
+        entry.create('veg', 'other'),
+      ])
+      const asked = [...ids, 'b', 'other', 'a']
+      expect((await stage.store.existingIds('fruit', asked)).toSorted()).toEqual(ids.toSorted())
+      expect(await stage.store.existingIds('fruit', [])).toEqual([])
+      expect(await stage.store.existingIds('nuts', asked)).toEqual([])
+    })
+
     it('lists ids in creation order, for any ids and any changes', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('other'), entry.createDb('fruit')])

@@ -213,6 +213,8 @@ export interface StoreReader {
   databases(): Promise<StoredDatabase[]>
   database(name: string): Promise<StoredDatabase | null>
   item(db: string, id: string): Promise<StoredItem | null>
+  /** Returns those of `ids` that are ids of items of `db`, in any order. */
+  existingIds(db: string, ids: readonly string[]): Promise<string[]>
   /** Returns the bytes of an item, without reading its text, or null. */
   itemBytes(db: string, id: string): Promise<number | null>
   /** Lists items of the database created at `database`, without texts. */

@@ -21,6 +21,7 @@ const POSTGRES: Dialect = {
     WHERE bytes_before < ${max} ORDER BY ${order}`,
   elements: (parameter) => `(SELECT value::int8 AS value, number
     FROM jsonb_array_elements_text(${parameter}::jsonb) WITH ORDINALITY AS e (value, number)) AS n`,
+  texts: (parameter) => `SELECT jsonb_array_elements_text(${parameter}::jsonb) COLLATE "C"`,
   lines: (text, order) => `string_agg(${text}, E'\\n' ORDER BY ${order})`,
   lastLine: (column) => `split_part(${column}, E'\\n', -1)`,
   itemsById: 'items AS i',

@@ -51,6 +51,8 @@ export interface Dialect {
   page(source: string, size: string, order: string, max?: string): string
   /** A table of the numbers in a JSON array, with the columns `value` and `number`, which counts the elements. */
   elements(parameter: string): string
+  /** Selects the texts in a JSON array. */
+  texts(parameter: string): string
   /** Joins the texts of all rows with line feeds, in the order of `order`. */
   lines(text: string, order: string): string
   /** The last line of a column of integers, or all its lines. */

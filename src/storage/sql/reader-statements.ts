@@ -18,11 +18,12 @@ export function readerStatements(dialect: Dialect) {
   return translated(dialect, { ...itemStatements(dialect), ...chainStatements(dialect) })
 }
 
-function itemStatements({ page, lines, itemsById }: Dialect) {
+function itemStatements({ page, lines, itemsById, texts }: Dialect) {
   return {
     databases: 'SELECT created, name FROM databases ORDER BY created',
     database: 'SELECT created, name FROM databases WHERE name = $1',
     item: `SELECT ${ITEM} FROM items WHERE db = ${NAMED} AND id = $2`,
+    existingIds: `SELECT id FROM ${itemsById} WHERE db = ${NAMED} AND id IN (${texts('$2')})`,
     // The engines take the length from the header of the row.
     itemBytes: `SELECT octet_length(item) FROM items WHERE db = ${NAMED} AND id = $2`,
     ids: `SELECT id, created, revision FROM items

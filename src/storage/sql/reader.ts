@@ -47,6 +47,7 @@ import {
   readItemRow,
   readStoredIndex,
   readStoredItem,
+  text,
 } from './rows.ts'
 import { SqlSearchRows } from './search-rows.ts'
 
@@ -93,6 +94,12 @@ export abstract class SqlReader implements StoreReader {
 
   item(db: string, id: string): Promise<StoredItem | null> {
     return this.#reads.first(this.#sql.item, [db, id], readStoredItem)
+  }
+
+  existingIds(db: string, ids: readonly string[]): Promise<string[]> {
+    return this.#reads.all(this.#sql.existingIds, [db, JSON.stringify(ids)], ([id]) =>
+      text(id, 'id'),
+    )
   }
 
   itemBytes(db: string, id: string): Promise<number | null> {

@@ -14,6 +14,7 @@ export const SQLITE: Dialect = {
   statement: (sql) => sql.replace(/LIMIT \$\d+/g, '$& + 0').replaceAll('$', '?'),
   page: (source) => source,
   elements: (parameter) => `(SELECT value, key AS number FROM json_each(${parameter})) AS n`,
+  texts: (parameter) => `SELECT value FROM json_each(${parameter})`,
   // Rows are read in the order of their creation.
   lines: (text) => `group_concat(${text}, char(10))`,
   lastLine: (column) => column,
