@@ -220,7 +220,7 @@ const LINES_MAX: Readonly<Record<string, number>> = {
   dashboard: 5_420,
   exchange: 2_690,
   filter: 1_190,
-  gateway: 2_200,
+  gateway: 2_270,
   'guarded-path': 180,
   http: 3_150,
   ledger: 14_970,

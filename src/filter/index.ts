@@ -28,4 +28,4 @@ export {
   toSortValues,
   valuesAt,
 } from './matches.ts'
-export { type FilterOptions, parseFilter } from './read-filter.ts'
+export { type FilterOptions, parseFilter, requireOnlyWhere } from './read-filter.ts'

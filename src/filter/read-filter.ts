@@ -1,7 +1,14 @@
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import { parseStrictJson, StrictJsonError } from '../base/strict-json.ts'
 import type { TypeOf } from './field-type.ts'
-import { FILTER_LIMITS, type Fields, type Filter, FilterError, type OrderTerm } from './filter.ts'
+import {
+  FILTER_LIMITS,
+  type Fields,
+  type Filter,
+  FilterError,
+  type OrderTerm,
+  type Where,
+} from './filter.ts'
 import { FilterLocation, parseTree, requireList, requirePath, requireShort } from './location.ts'
 import { parseWhere } from './read-where.ts'
 
@@ -165,4 +172,15 @@ function readInclude(given: Json, location: FilterLocation, mayResolve: boolean)
   if (mayResolve && include.length === 1 && include[0] === 'resolve') return true
   const reason = mayResolve ? 'must be resolve' : 'there are no relationships to resolve here'
   throw location.error('FILTER_VALUE_WRONG', reason)
+}
+
+/** Returns the `where` of an aggregation's filter. Errors: FILTER_UNKNOWN if `filter` has another member. */
+export function requireOnlyWhere(filter: Filter | null): Where | null {
+  if (filter === null) return null
+  const { where, order, limit, offset, fields, resolve } = filter
+  const others = { order: order.length > 0, limit, offset, fields, include: resolve }
+  const other = Object.entries(others).find(([, value]) => value !== null && value !== false)
+  if (other === undefined) return where
+  const reason = 'the filter of an aggregation may contain only where'
+  throw new FilterError('FILTER_UNKNOWN', [other[0]], reason)
 }

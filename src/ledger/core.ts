@@ -4,6 +4,7 @@ export { packPosition, parsePosition, positionText, unpackHeight } from '../chai
 export {
   type FoundItem,
   isDatabaseUrl,
+  type RevisionRange,
   StoreError,
   storedJson,
   type Turn,
@@ -54,6 +55,8 @@ export {
   type RestoreSource,
   restoreChain,
 } from './peers/restore.ts'
+export { type AggregationQuery, aggregationQuery, type Group } from './read/aggregation.ts'
+export type { HistoryRange } from './read/item-history.ts'
 export { LedgerReader } from './read/ledger-reader.ts'
 export { mergePatch } from './write/item.ts'
 export {

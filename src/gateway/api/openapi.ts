@@ -66,6 +66,8 @@ export function openApiDocument(
     const example = instanceExample(type, model)
     paths[`/${shown}`] = collectionPath(type, shown, example, declaredReturn(type, model))
     paths[`/${shown}/{id}`] = resourcePath(type, shown, example)
+    paths[`/${shown}/{id}/history`] = historyPath(type, shown)
+    paths[`/${shown}/aggregate`] = aggregatePath(type, shown)
   }
   for (const query of queries.values()) {
     const parameters = [...query.parameters].map(([parameter, type]) => ({
@@ -213,6 +215,54 @@ function resourcePath(type: TypeDeclaration, shown: string, example: JsonObject)
     patch: operation('patchById', change, found, [ID], body({ type: 'object' }, {})),
     delete: operation('deleteById', `Remove one ${name}`, removed, [ID]),
   }
+}
+
+const HISTORY = arraySchema(
+  objectSchema({
+    revision: text,
+    timestamp: { type: 'string', format: 'date-time' },
+    change: { type: 'string', enum: ['create', 'update', 'delete'] },
+    transaction: { ...text, nullable: true },
+    participant: { ...text, nullable: true },
+  }),
+)
+const HISTORY_PARAMETERS: JsonObject[] = [
+  queryParameter('limit', 'Maximum number of revisions, 1 to 1000; default 100'),
+  queryParameter('order', 'Revisions to list first, oldest or newest; default oldest'),
+  queryParameter('after', 'The revision after which the list starts, in the chosen order'),
+]
+
+function historyPath({ name }: TypeDeclaration, shown: string): JsonObject {
+  const found = { 200: json('The revisions that the caller may read', HISTORY) }
+  const summary = `List the revisions of one ${name}, with their transactions and participants`
+  return { get: operations(shown)('history', summary, found, [ID, ...HISTORY_PARAMETERS]) }
+}
+
+const RESULTS: JsonObject = { type: 'object', additionalProperties: true }
+const GROUPS = arraySchema(
+  objectSchema({
+    ...{ group: RESULTS, count: { type: 'integer' } },
+    ...{ sum: RESULTS, avg: RESULTS, min: RESULTS, max: RESULTS },
+  }),
+)
+const AGGREGATION: JsonObject[] = [
+  queryParameter('count', '`true` counts the resources; required without all other parameters'),
+  queryParameter('group', 'Up to two properties, separated by a comma'),
+  queryParameter('sum', 'Properties to add up, separated by commas'),
+  queryParameter('avg', 'Properties whose average is computed'),
+  queryParameter('min', 'Properties whose smallest number or text is returned'),
+  queryParameter('max', 'Properties whose greatest number or text is returned'),
+  { ...FILTER, description: 'Filter that selects the resources; only `where` is allowed' },
+]
+
+function aggregatePath({ kind, name }: TypeDeclaration, shown: string): JsonObject {
+  const summary = `Count the ${kind}s of type ${name}, and compute sums, averages and extremes`
+  const found = { 200: json('The groups, in the order of their values', GROUPS) }
+  return { get: operations(shown)('aggregate', summary, found, AGGREGATION) }
+}
+
+function queryParameter(name: string, description: string): JsonObject {
+  return { name, in: 'query', required: false, description, schema: text }
 }
 
 const systemOperation = operations('system')

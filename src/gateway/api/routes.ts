@@ -22,6 +22,7 @@ import {
   parseFieldDefault,
 } from '../../network/index.ts'
 import type { GatewayService, NamespaceStyle } from '../service.ts'
+import { answerAggregation, answerHistory, isAggregation } from './analysis.ts'
 import { withDetails } from './errors.ts'
 import { openApiDocument } from './openapi.ts'
 import {
@@ -134,13 +135,15 @@ async function answer(
     return sendListing(reply, await network.query(id, query, caller, disconnection(reply)))
   }
   const type = aliases.find(top)
-  if (type === null || more.length > 0) {
+  const isHistory = more.length === 1 && more[0] === 'history'
+  if (type === null || (more.length > 0 && !isHistory)) {
     const message = `${network.definition.name} has no resources at /${top}`
     throw new NetworkError('TYPE_NOT_FOUND', message)
   }
-  return id === undefined
-    ? answerCollection(networkRequest, type)
-    : answerResource(networkRequest, type, id)
+  if (id === undefined) return answerCollection(networkRequest, type)
+  if (isHistory) return answerHistory(networkRequest, type, id)
+  if (isAggregation(networkRequest, id)) return answerAggregation(networkRequest, type)
+  return answerResource(networkRequest, type, id)
 }
 
 /** Returns the decoded segments of a path. A slash within a segment is encoded as `%2F`. Errors: 400. */

@@ -1,13 +1,6 @@
 import { Type } from '../../base/shape.ts'
-import {
-  FILTER_PARAMETERS,
-  type Filter,
-  FilterError,
-  parseFilter,
-  type Where,
-} from '../../filter/index.ts'
+import { FILTER_PARAMETERS, parseFilter, requireOnlyWhere } from '../../filter/index.ts'
 import { disconnection, type HttpApp } from '../../http/index.ts'
-
 import { requireScope } from '../../tokens/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { AGGREGATION_LIMITS, aggregationQuery } from '../read/aggregation.ts'
@@ -85,19 +78,5 @@ export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
       const result = await ledger.read.aggregate(db, aggregation, disconnection(reply))
       return sendText(reply, JSON.stringify({ status: true, ...result }))
     },
-  )
-}
-
-/** Returns the `where` of `filter`. Errors: FILTER_UNKNOWN if `filter` has another member. */
-function requireOnlyWhere(filter: Filter | null): Where | null {
-  if (filter === null) return null
-  const { where, order, limit, offset, fields } = filter
-  const other = Object.entries({ limit, offset, fields }).find(([, value]) => value !== null)
-  const name = order.length > 0 ? 'order' : other?.[0]
-  if (name === undefined) return where
-  throw new FilterError(
-    'FILTER_UNKNOWN',
-    [name],
-    'the filter of an aggregation may contain only where',
   )
 }

@@ -2,7 +2,9 @@ import type { Filter } from '../../filter/index.ts'
 import {
   type FoundItem,
   openStoreReader,
+  type RevisionRange,
   type StoredItem,
+  type StoredRevision,
   type StoreLocation,
   type StoreReader,
 } from '../../storage/index.ts'
@@ -78,9 +80,15 @@ export class LedgerReader {
     return (await searchPages(this.#store, database.created, query)).pages
   }
 
-  /** Lists the blocks of the chain from `height` on, page by page. */
-  blocks(height: number) {
-    return blockPages(this.#store, { offset: height, limit: 0 })
+  /** Lists revisions of an item of `db`, as `StoreReader.revisions` does. */
+  async revisions(db: string, id: string, range: RevisionRange): Promise<StoredRevision[]> {
+    const database = await this.#store.database(db)
+    return database === null ? [] : this.#store.revisions(database.created, id, range)
+  }
+
+  /** Lists the blocks of the chain from `height` on, at most `limit` or, for 0, all, page by page. */
+  blocks(height: number, limit = 0) {
+    return blockPages(this.#store, { offset: height, limit })
   }
 
   /** See `StoreReader.timeline`. */

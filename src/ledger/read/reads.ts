@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import { turn } from '../../base/turn.ts'
 import type { Where } from '../../filter/index.ts'
 import {
+  type FoundItem,
   type StoredIndex,
   type StoredItem,
   StoreError,
@@ -175,6 +176,22 @@ export class LedgerReads {
     query: AggregationQuery,
     signal: AbortSignal,
   ): Promise<AggregationResult> {
+    // Read before the database, so that `consistent` is false if the database is deleted after this height.
+    const height = await this.#height()
+    const database = await requireDatabase(this.#store, db)
+    const search = { order: [], after: null, offset: 0, limit: null, text: true }
+    const { pieces } = await this.#store.search(database, { where: query.where, ...search })
+    const groups = await this.aggregateItems(query, pieces, signal)
+    const consistent = (await this.#height()) === height
+    return { groups, height, consistent }
+  }
+
+  /** Aggregates the items in `pieces`, which match the query. Errors: as for `aggregate`. */
+  async aggregateItems(
+    query: AggregationQuery,
+    pieces: AsyncIterable<readonly Pick<FoundItem, 'text'>[]>,
+    signal: AbortSignal,
+  ): Promise<Group[]> {
     if (this.#aggregations === AGGREGATIONS_MAX) {
       throw new LedgerError(
         'AGGREGATIONS_BUSY',
@@ -183,24 +200,19 @@ export class LedgerReads {
     }
     this.#aggregations += 1
     try {
-      return await this.#aggregate(db, query, signal)
+      return await this.#aggregate(query, pieces, signal)
     } finally {
       this.#aggregations -= 1
     }
   }
 
   async #aggregate(
-    db: string,
     query: AggregationQuery,
+    pieces: AsyncIterable<readonly Pick<FoundItem, 'text'>[]>,
     signal: AbortSignal,
-  ): Promise<AggregationResult> {
+  ): Promise<Group[]> {
     const until = this.#clock.now() + COUNT_MS_MAX
-    // Read before the database, so that `consistent` is false if the database is deleted after this height.
-    const height = await this.#height()
-    const database = await requireDatabase(this.#store, db)
     const aggregation = new Aggregation(query)
-    const search = { order: [], after: null, offset: 0, limit: null, text: true }
-    const { pieces } = await this.#store.search(database, { where: query.where, ...search })
     for await (const items of this.#interruptible(pieces, until, signal)) {
       let characters = 0
       for (const { text } of items) {
@@ -211,8 +223,7 @@ export class LedgerReads {
         await turn()
       }
     }
-    const consistent = (await this.#height()) === height
-    return { groups: aggregation.result(), height, consistent }
+    return aggregation.result()
   }
 
   async #height(): Promise<number> {

@@ -145,25 +145,31 @@ export class AccessControl {
     return subjects.map((subject) => allowed.has(subject))
   }
 
-  /** Whether `operation` is allowed on all instances of `type`; null if the result depends on the instance. */
+  /**
+   * Whether `operation` is allowed on the instance `id` of `type` or, if `id` is null, on all instances; null if the
+   * result depends on the instance or its content.
+   */
   allowsAll(
     operation: AccessOperation,
     type: TypeDeclaration,
     context: AccessContext,
+    id: Instance['id'] | null = null,
   ): boolean | null {
     if (this.#rules === null) return true
-    for (const rule of this.#rules) {
-      if (!applies(rule, operation, context)) continue
-      const covered = covers(rule.resource.pattern, type, null)
-      if (covered === null || (covered && rule.condition !== null)) return null
-      if (covered) return rule.allows
+    /** The decisions of rules that may match. */
+    const possible = new Set<boolean>()
+    for (const { resource, condition, allows, ...rule } of this.#rules) {
+      const covered = covers(resource.pattern, type, id)
+      if (covered === false || !applies(rule, operation, context)) continue
+      if (covered && condition === null) return possible.has(!allows) ? null : allows
+      possible.add(allows)
     }
-    return false
+    return possible.has(true) ? null : false
   }
 }
 
 function applies(
-  rule: AccessRule,
+  rule: Pick<AccessRule, 'operations' | 'participant' | 'transaction'>,
   operation: AccessOperation,
   { participant, transaction }: AccessContext,
 ): boolean {

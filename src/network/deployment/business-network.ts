@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { Semaphore } from '../../base/semaphore.ts'
 import { turn } from '../../base/turn.ts'
-import { StoreError, toUnit } from '../../ledger/core.ts'
+import { type Group, type HistoryRange, StoreError, toUnit } from '../../ledger/core.ts'
 import type { Change, LedgerService } from '../../ledger/index.ts'
 import { namesEvent } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
@@ -10,14 +10,17 @@ import { NetworkError } from '../errors.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import { parseStatement } from '../queries/check.ts'
+import { parseAggregation } from '../resources/aggregation.ts'
 import {
   parseStored,
   type ResourceChange,
   ResourceDatabase,
   type StoredResource,
+  selectAll,
   toOwnChange,
 } from '../resources/database.ts'
 import { Guard, isExhausted } from '../resources/guard.ts'
+import { type ReadableRevision, resourceHistory } from '../resources/history.ts'
 import {
   networkRemoved,
   requireType,
@@ -196,6 +199,36 @@ export class BusinessNetwork {
     const stored = await guard.read({ type: type.qualifiedName, id })
     if (stored === null) throw resourceMissing(type, id)
     return { ...stored, text: await presented(stored.text, filter, new Resolver(guard)) }
+  }
+
+  /**
+   * Returns at most `limit` revisions of a resource that the caller may read.
+   * Errors: RESOURCE_NOT_FOUND; StoreError (SEARCH_TOO_LARGE).
+   */
+  history(
+    type: TypeDeclaration,
+    id: string,
+    range: HistoryRange,
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<ReadableRevision[]> {
+    return resourceHistory(this.#guard(caller, signal), this.#database, type, id, range)
+  }
+
+  /**
+   * Returns the groups of the resources of `type` that match the filter in `query` and that the caller may read.
+   * Errors: FilterError; LedgerError and StoreError as for `LedgerReads.aggregate`.
+   */
+  aggregate(
+    type: TypeDeclaration,
+    query: ParameterTexts,
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<Group[]> {
+    const aggregation = parseAggregation(query, this.#definition.model, type)
+    const selection = { ...selectAll(type), where: aggregation.where }
+    const pages = this.#guard(caller, signal).select(selection)
+    return this.#deps.ledger.read.aggregateItems(aggregation, pages, signal)
   }
 
   /** Makes a change in one block. Errors: as for `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */

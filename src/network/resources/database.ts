@@ -12,12 +12,13 @@ import {
   ITEM_ID_BYTES_MAX,
   type LedgerReader,
   packPosition,
+  type RevisionRange,
   storedJson,
   unpackHeight,
 } from '../../ledger/core.ts'
 import type { OwnChange } from '../../ledger/index.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
-import { REGISTRY_TYPES } from '../model/system.ts'
+import { REGISTRY_TYPES, systemType } from '../model/system.ts'
 
 /** Characters that must be percent-encoded in an item's id. */
 const NOT_IN_IDS = /[%/\u0000-\u001f\u007f-\u009f]/g
@@ -36,6 +37,8 @@ export function parseItemId(itemId: string): Target | null {
   if (hash === -1) return null
   return { type: itemId.slice(0, hash), id: decodeId(itemId.slice(hash + 1)) }
 }
+
+const HISTORIAN_RECORD = systemType('HistorianRecord')
 
 /** Decodes the part of an item's id after the `#` to the resource's id. */
 function decodeId(text: string): string {
@@ -135,6 +138,29 @@ export type ResourceChange =
       readonly assigned?: boolean
     }
   | { readonly kind: 'delete'; readonly target: Target }
+
+/** A revision of a resource. */
+export interface ResourceRevision {
+  /** Packed position of the entry. */
+  readonly position: number
+  /** Milliseconds since the Unix epoch. */
+  readonly timestamp: number
+  readonly kind: ResourceChange['kind']
+  /** The resource as canonical JSON; null if the entry deleted the resource or was erased. */
+  readonly text: string | null
+}
+
+const REVISION_KINDS = {
+  create_item: 'create',
+  update_item: 'update',
+  delete_item: 'delete',
+} as const
+
+/** The id of a transaction, and the packed position of the entry of its historian record. */
+export interface RecordedTransaction {
+  readonly id: string
+  readonly position: number
+}
 
 /** The parts of a block from which changes are read. */
 interface RawBlock {
@@ -238,6 +264,35 @@ export class ResourceDatabase implements ResourceReader {
     if (item === null) return null
     const { text, revision } = item
     return { id: target.id, text: sliceResource(itemId, text), revision }
+  }
+
+  /** Lists revisions of a resource, as `StoreReader.revisions` does. */
+  async revisions(target: Target, range: RevisionRange): Promise<ResourceRevision[]> {
+    const itemId = formatItemId(target)
+    const page = await this.#ledger.revisions(this.name, itemId, range)
+    return page.splice(0).map(({ position, timestamp, kind, text }) => ({
+      ...{ position, timestamp, kind: REVISION_KINDS[kind] },
+      text: text === null ? null : sliceResource(itemId, text),
+    }))
+  }
+
+  /** Returns the packed position of the entry that created a resource, or null if the resource does not exist. */
+  async created(target: Target): Promise<number | null> {
+    return (await this.#ledger.readItem(this.name, formatItemId(target)))?.created ?? null
+  }
+
+  /** Lists the transactions of the network in the block at `height`. */
+  async transactions(height: number): Promise<RecordedTransaction[]> {
+    for await (const [block] of this.#ledger.blocks(height, 1)) {
+      return (block?.entries ?? []).flatMap((text, index) => {
+        // Parses only historian records, because a block can have 10,000 entries.
+        const entry = text.includes(`"${HISTORIAN_RECORD}#`) ? parseStored(text) : {}
+        const [change] = entry.db === this.name ? toResourceChanges(entry) : []
+        const { type, id } = change?.target ?? { type: '', id: '' }
+        return type === HISTORIAN_RECORD ? [{ id, position: packPosition(height, index) }] : []
+      })
+    }
+    return []
   }
 
   /** Yields the selected resources, page by page. */

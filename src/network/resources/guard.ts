@@ -197,7 +197,8 @@ export class Guard implements ResourceReader {
       while (left > 0) {
         const rows = await this.#inTurn(next)
         if (rows === null) return
-        if (rows.length > 0) yield rows
+        // Also an empty page, so that the reader can check its time limit.
+        yield rows
       }
     } finally {
       await reader.return?.()
@@ -208,6 +209,20 @@ export class Guard implements ResourceReader {
     const all = this.#readsAll(selection)
     if (all === true) return this.database.count(selection)
     return countRows(this.select({ ...selection, order: [], limit: null, offset: 0 }))
+  }
+
+  /** Whether the caller may read a resource whatever its content is; null if that depends on the content. */
+  readsAlways({ type, id }: Target): boolean | null {
+    const declared = requireType(this.definition.model, type)
+    return this.#control.allowsAll('READ', declared, this.#context, id)
+  }
+
+  /** Returns for each of `contents`, versions of a resource, whether the caller may read it. */
+  readsVersions(target: Target, contents: readonly (string | null)[]): Promise<readonly boolean[]> {
+    const instance = this.#instance(target)
+    const subjects = contents.map((content) => ({ ...instance, content: () => content }))
+    const decide = () => this.#decide('READ', subjects)
+    return this.readsAlways(target) === null ? this.#inTurn(decide) : decide()
   }
 
   /** Whether the caller may read all resources of a type; null if the answer depends on the resource. */
