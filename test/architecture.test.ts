@@ -29,10 +29,12 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 }
 /**
  * Public files of each module that has a second public file beside `index.ts`. The second file exists for code that
- * must not load the whole module, because the code runs in browsers, or needs no listener or no network.
+ * must not load the whole module, because the code runs in browsers, needs no listener or no network, or only
+ * declares a command.
  */
 const PUBLIC_API: Record<string, readonly string[]> = {
   chain: ['index.ts', 'portable.ts'],
+  exchange: ['index.ts', 'choices.ts'],
   http: ['index.ts', 'outbound.ts'],
   ledger: ['index.ts', 'core.ts'],
 }

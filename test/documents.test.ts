@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { expect, it } from 'vitest'
 import { ERRORS_PAGE, errorsPage } from '../scripts/errors-page.ts'
+import { createCommands } from '../src/cli/command-list.ts'
 import { readSettings, shownSettings } from '../src/cli/composition/settings.ts'
 import { converterStatuses } from '../src/converter/errors.ts'
 import { gatewayStatuses as statusOfGateway } from '../src/gateway/api/errors.ts'
@@ -246,27 +247,20 @@ it('the manual lists every path of the ledger', async () => {
 })
 
 /** Returns all commands by the name that users type, for example `network list`. */
-async function commandsOf(): Promise<Map<string, Command>> {
-  const list = textOf(join(root, 'src/cli/command-list.ts'))
+function commandsByName(): Map<string, Command> {
   const found = new Map<string, Command>()
   const add = (command: Command, before: string) => {
     const name = `${before}${command.name()}`
     found.set(name, command)
     for (const part of command.commands) add(part, `${name} `)
   }
-  for (const [, file = '', maker = ''] of list.matchAll(
-    /import\('(\.\/commands\/[\w-]+\.ts)'\)\)\.(\w+)\(/g,
-  )) {
-    const made: Record<string, () => Command> = await import(join(root, 'src/cli', file))
-    const command = made[maker]?.()
-    if (command !== undefined) add(command, '')
-  }
+  for (const command of createCommands()) add(command, '')
   return found
 }
 const flagsOf = (command: Command) => command.options.map(({ long }) => long ?? '')
 
 it('the manual lists every command and every flag', async () => {
-  const commands = await commandsOf()
+  const commands = commandsByName()
   expect(commands.size).toBeGreaterThan(25)
   const shown = manualText.replace(/^```console\n\$ [^\n]*--help\n[\s\S]*?^```$/gm, '')
   const wanted = [...commands].flatMap(([name, command]) => [
@@ -285,7 +279,7 @@ it('the manual lists every command and every flag', async () => {
 })
 
 it('every command in a document exists with the flags that the document shows', async () => {
-  const commands = await commandsOf()
+  const commands = commandsByName()
   const written = pages.flatMap((page) =>
     [
       ...textOf(page).matchAll(

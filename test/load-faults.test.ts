@@ -8,13 +8,8 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import type { Json, JsonObject } from '../src/base/json.ts'
 import { itemIdFor, LoadStateFile, newLoad } from '../src/cli/node/load-state.ts'
 import { nodeTarget } from '../src/cli/node/node-target.ts'
-import {
-  CONFLICT_POLICIES,
-  type ConflictPolicy,
-  type LoadCounts,
-  LoadError,
-  loadRecords,
-} from '../src/exchange/index.ts'
+import { CONFLICT_POLICIES, type ConflictPolicy } from '../src/exchange/choices.ts'
+import { type LoadCounts, LoadError, loadRecords } from '../src/exchange/index.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from './support/ledger-node.ts'
 import { IS_THOROUGH, roundsOf } from './support/rounds.ts'
 

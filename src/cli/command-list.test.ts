@@ -1,30 +1,42 @@
-import { readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import { COMMANDS } from './command-list.ts'
+import { NODE_FLAGS } from '../../scripts/node-flags.mjs'
+import { createCommands } from './command-list.ts'
 
-it.each(Object.entries(COMMANDS))(
-  'the command %s has the right name and a description',
-  async (name, load) => {
-    const command = await load()
-    expect(command.name()).toBe(name)
+it.each(createCommands().map((command) => [command.name(), command] as const))(
+  'the command %s has a description',
+  (_name, command) => {
     expect(command.description()).toMatch(/^[a-z].*[a-z]$/i)
   },
 )
 
-it('loads only the code of the requested command', () => {
-  const imported = ['main.ts', 'command-list.ts'].flatMap((name) => {
-    const text = readFileSync(new URL(name, import.meta.url), 'utf8')
-    return [...text.matchAll(/^import (?!type).* from '(.*)'$/gm)].map(([, from]) => from)
-  })
-  expect(imported).toEqual([
-    'node:module',
-    'node:url',
-    'node:v8',
-    'commander',
-    './command-list.ts',
-    './exit.ts',
-    './output/output.ts',
-    './signals.ts',
-    './version.ts',
-  ])
-})
+/** Prints the URLs of all modules of this project and of packages that the process has loaded, after its output. */
+const HOOK = `import { registerHooks } from 'node:module'
+const loaded = []
+registerHooks({ load: (url, context, next) => { loaded.push(url); return next(url, context) } })
+process.on('exit', () => process.stdout.write('LOADED ' + loaded.join(' ')))`
+const SOURCES = fileURLToPath(new URL('..', import.meta.url))
+
+it.each([[['--help']], [['load', '--help']], [['network', 'upgrade', '--help']], [['count']]])(
+  '%j loads only the declarations of commands',
+  (args) => {
+    const hook = `--import=data:text/javascript,${encodeURIComponent(HOOK)}`
+    const main = fileURLToPath(new URL('main.ts', import.meta.url))
+    const words = [...NODE_FLAGS, hook, main, ...args]
+    let output = ''
+    try {
+      output = execFileSync(process.execPath, words, { encoding: 'utf8', stdio: 'pipe' })
+    } catch (error) {
+      output = String(Object(error).stdout)
+    }
+    const [, list = ''] = output.split('LOADED ')
+    const files = list.split(' ').filter((url) => url.startsWith('file:'))
+    const names = files.map((url) => fileURLToPath(url).replace(SOURCES, ''))
+    expect(names).toContain('cli/commands/serve.ts')
+    // All other modules are server code, and so are `cli/actions` and most of `cli/node`.
+    const light =
+      /^(cli\/([\w-]+|commands\/\w+|output\/output|composition\/(components|ports|settings)|node\/node-(folder|options))|base\/[\w-]+|exchange\/choices)\.ts$|\/node_modules\/commander\//
+    expect(names.filter((name) => !light.test(name))).toEqual([])
+  },
+)

@@ -1,24 +1,44 @@
 import type { Command } from 'commander'
+import { backupCommand } from './commands/backup.ts'
+import { configCommand } from './commands/config.ts'
+import { copyCommand } from './commands/copy.ts'
+import { countCommand } from './commands/count.ts'
+import { doctorCommand } from './commands/doctor.ts'
+import { dumpCommand } from './commands/dump.ts'
+import { exportCommand } from './commands/export.ts'
+import { imageCommand } from './commands/image.ts'
+import { importCommand, restoreCommand } from './commands/import.ts'
+import { indexCommand } from './commands/indexes.ts'
+import { loadCommand } from './commands/load.ts'
+import { networkCommand } from './commands/network.ts'
+import { peersCommand } from './commands/peers.ts'
+import { ratesCommand } from './commands/rates.ts'
+import { serveCommand } from './commands/serve.ts'
+import { tokenCommand } from './commands/token.ts'
+import { userCommand } from './commands/user.ts'
+import { verifyCommand } from './commands/verify.ts'
 
-/** All commands in the order of the help. Each command loads only its own modules. */
-export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
-  serve: async () => (await import('./commands/serve.ts')).serveCommand(),
-  verify: async () => (await import('./commands/verify.ts')).verifyCommand(),
-  backup: async () => (await import('./commands/backup.ts')).backupCommand(),
-  export: async () => (await import('./commands/export.ts')).exportCommand(),
-  copy: async () => (await import('./commands/copy.ts')).copyCommand(),
-  import: async () => (await import('./commands/import.ts')).importCommand(),
-  load: async () => (await import('./commands/load.ts')).loadCommand(),
-  dump: async () => (await import('./commands/dump.ts')).dumpCommand(),
-  peers: async () => (await import('./commands/peers.ts')).peersCommand(),
-  restore: async () => (await import('./commands/import.ts')).restoreCommand(),
-  user: async () => (await import('./commands/user.ts')).userCommand(),
-  token: async () => (await import('./commands/token.ts')).tokenCommand(),
-  count: async () => (await import('./commands/count.ts')).countCommand(),
-  index: async () => (await import('./commands/indexes.ts')).indexCommand(),
-  image: async () => (await import('./commands/image.ts')).imageCommand(),
-  rates: async () => (await import('./commands/rates.ts')).ratesCommand(),
-  network: async () => (await import('./commands/network.ts')).networkCommand(),
-  doctor: async () => (await import('./commands/doctor.ts')).doctorCommand(),
-  config: async () => (await import('./commands/config.ts')).configCommand(),
+/** Creates all commands, in the order of the help. The files of commands load no other code than `cli` needs itself. */
+export function createCommands(): Command[] {
+  return [
+    serveCommand(),
+    verifyCommand(),
+    backupCommand(),
+    exportCommand(),
+    copyCommand(),
+    importCommand(),
+    loadCommand(),
+    dumpCommand(),
+    peersCommand(),
+    restoreCommand(),
+    userCommand(),
+    tokenCommand(),
+    countCommand(),
+    indexCommand(),
+    imageCommand(),
+    ratesCommand(),
+    networkCommand(),
+    doctorCommand(),
+    configCommand(),
+  ]
 }

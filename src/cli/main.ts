@@ -4,7 +4,7 @@ import * as nodeModule from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { Command, CommanderError } from 'commander'
-import { COMMANDS } from './command-list.ts'
+import { createCommands } from './command-list.ts'
 import { EXIT, findExit } from './exit.ts'
 import { escapeControls } from './output/output.ts'
 import { endOnSignals } from './signals.ts'
@@ -40,13 +40,7 @@ const program = new Command('daicho')
   .description('A ledger database that anyone can verify, with companion services')
   .version(VERSION)
   .showHelpAfterError('(see --help for usage)')
-const args = process.argv.slice(2)
-const commandName = args.find((word) => Object.hasOwn(COMMANDS, word))
-// Without a command, the help needs the descriptions of all commands.
-const isHelp = commandName === undefined && !args.includes('--version')
-for (const [name, load] of Object.entries(COMMANDS)) {
-  program.addCommand(isHelp || name === commandName ? await load() : new Command(name))
-}
+for (const command of createCommands()) program.addCommand(command)
 inherit(program)
 
 /** Applies the settings of `parent` to all its subcommands. */

@@ -1,9 +1,7 @@
 import { isJsonObject, type JsonObject } from '../base/json.ts'
 import { storedJson } from '../ledger/core.ts'
+import type { DumpFormat } from './choices.ts'
 import { ColumnFinder, csvHeader, csvRow } from './formats/csv.ts'
-
-export const DUMP_FORMATS = ['ndjson', 'json', 'csv'] as const
-export type DumpFormat = (typeof DUMP_FORMATS)[number]
 
 /** Yields the canonical texts of all items, page by page. Every call yields the same items. */
 export type ReadItems = () => AsyncIterable<readonly string[]>

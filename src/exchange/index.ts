@@ -1,13 +1,9 @@
-export { DUMP_FORMATS, type DumpFormat, dumpTexts, type ReadItems } from './dump.ts'
+export type { ConflictPolicy, DumpFormat, SourceFormat } from './choices.ts'
+export { dumpTexts, type ReadItems } from './dump.ts'
 export { FormatError } from './errors.ts'
 export { parseColumnTypes } from './formats/csv.ts'
 export { formatPlace, RecordRefusal } from './formats/record.ts'
-export {
-  CONFLICT_POLICIES,
-  type ConflictPolicy,
-  LoadError,
-  loadRecords,
-} from './load.ts'
+export { LoadError, loadRecords } from './load.ts'
 export {
   type LoadCounts,
   type LoadNote,
@@ -18,7 +14,5 @@ export {
   chooseIdMember,
   findFormat,
   readRecords,
-  SOURCE_FORMATS,
-  type SourceFormat,
 } from './source.ts'
 export { isOutcomeUnknown, type LoadTarget, serviceTarget, unlessCode } from './target.ts'

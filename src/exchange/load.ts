@@ -12,6 +12,7 @@ import {
   type PlanOptions,
   plannedChange,
 } from './changes.ts'
+import type { ConflictPolicy } from './choices.ts'
 import { formatPlace, type RecordPages, type SourceRecord } from './formats/record.ts'
 import {
   type ChangeDecision,
@@ -47,10 +48,6 @@ const IN_FLIGHT_MAX = 4
 const READS_MAX = 16
 /** Maximum attempts to record a batch while other clients change the same items. */
 const ATTEMPTS_MAX = 3
-
-export const CONFLICT_POLICIES = ['fail', 'skip', 'replace'] as const
-/** How to treat an item whose id exists: end the load, leave the record out, or replace the item. */
-export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number]
 
 export interface LoadOptions extends PlanOptions {
   readonly onConflict: ConflictPolicy

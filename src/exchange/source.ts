@@ -3,6 +3,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { errorCode, errorMessage } from '../base/errors.ts'
 import type { JsonObject } from '../base/json.ts'
+import type { SourceFormat } from './choices.ts'
 import { InputError } from './errors.ts'
 import { refuseForeign, requireLines } from './foreign.ts'
 import { couchdbRecords } from './formats/couchdb.ts'
@@ -12,9 +13,6 @@ import { arrayRecords, ndjsonRecords } from './formats/json-records.ts'
 import { findLineEnd } from './formats/lines.ts'
 import { plainObject, requireMongodbId } from './formats/mongodb.ts'
 import { itemRecord, type RecordPages } from './formats/record.ts'
-
-export const SOURCE_FORMATS = ['ndjson', 'json', 'csv', 'couchdb', 'mongodb', 'qldb'] as const
-export type SourceFormat = (typeof SOURCE_FORMATS)[number]
 
 export interface SourceOptions {
   /** The format; null for NDJSON or a JSON array, depending on the first character of the input. */

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { canonicalJson } from '../../src/base/canonical-json.ts'
 import { type Json, type JsonObject, parseJson } from '../../src/base/json.ts'
-import { DUMP_FORMATS } from '../../src/exchange/index.ts'
+import { DUMP_FORMATS } from '../../src/exchange/choices.ts'
 import { startProgram } from '../support/program.ts'
 
 const [count = 10_000, seed = 1] = process.argv.slice(2).map(Number)

@@ -6,7 +6,8 @@ import { answering } from '../../../test/support/answering.ts'
 import { runHere } from '../../../test/support/command.ts'
 import { systemClock } from '../../base/clock.ts'
 import { openLedger } from '../../ledger/core.ts'
-import { checkClock, diskFinding, doctorCommand } from './doctor.ts'
+import { checkClock, diskFinding } from '../actions/doctor.ts'
+import { doctorCommand } from './doctor.ts'
 
 /** Creates the folder of a node with one block. The node runs until `close` is called. */
 async function usedFolder() {

@@ -1,16 +1,8 @@
 import { Command } from 'commander'
-import { EXIT } from '../exit.ts'
-import { callNode } from '../node/node-client.ts'
-import { addNodeOptions, LOCAL_NODE, type NodeFlags } from '../node/node-options.ts'
-import { print } from '../output/output.ts'
+import { addNodeOptions, LOCAL_NODE } from '../node/node-options.ts'
+import { actionsFrom } from './action.ts'
 
-interface Flags extends NodeFlags {
-  readonly url: string
-}
-
-interface AddFlags extends Flags {
-  readonly push?: boolean
-}
+const run = actionsFrom(() => import('../actions/peers.ts'))
 
 export function peersCommand(): Command {
   const command = new Command('peers')
@@ -22,7 +14,7 @@ export function peersCommand(): Command {
     )
   const sub = (name: string, about: string, isDefault = false) =>
     addNodeOptions(command.command(name, { isDefault }).description(about), LOCAL_NODE)
-  sub('list', 'show blocks, lag and last error of each peer', true).action(list)
+  sub('list', 'show blocks, lag and last error of each peer', true).action(run('runPeersList'))
   // Without this check, an unknown command would be an argument of `list`, the default command.
   command.hook('preSubcommand', (_, chosen) => {
     const [first = '-'] = command.args
@@ -37,31 +29,9 @@ export function peersCommand(): Command {
       'base URL of that node or of one of its mirrors; omit it if that node pushes its chain',
     )
     .option('--push', "also push this node's chain to that address")
-    .action(async (vkey: string, url: string | undefined, flags: AddFlags) => {
-      const body = { vkey, ...(url && { url }), ...(flags.push && { push: true }) }
-      await callNode(flags, 'POST /api/config/peers', { body })
-      print(flags.json, { status: true, peer: 'added' }, 'added')
-    })
+    .action(run('runPeersAdd'))
   sub('remove', 'stop mirroring a chain; mirrored data is kept')
     .argument('<serverid>', 'server id of the chain')
-    .action(async (serverid: string, flags: Flags) => {
-      await callNode(flags, 'DELETE /api/config/peers/{serverid}', { path: { serverid } })
-      print(flags.json, { status: true, peer: 'removed' }, 'removed')
-    })
+    .action(run('runPeersRemove'))
   return command
-}
-
-async function list(flags: Flags): Promise<void> {
-  const reply = await callNode(flags, 'GET /api/config/peers', {})
-  const lines = reply.peers.map(({ serverid, url, state, blocks, lag, error, evidence }) => {
-    const behind = lag === 0 ? '' : `, ${lag} behind`
-    const problem = evidence?.what ?? error?.message
-    const suffix = problem === undefined ? '' : `: ${problem}`
-    return `${serverid}  ${url ?? '(pushes)'}  ${state}, ${blocks} blocks${behind}${suffix}`
-  })
-  if (lines.length === 0) lines.push('there are no peers')
-  if (reply.evidence !== null) lines.push(`THIS NODE  frozen: ${reply.evidence.what}`)
-  print(flags.json, reply, lines.join('\n'))
-  const isFine = reply.peers.every(({ state }) => state === 'current' || state === 'behind')
-  if (!isFine || reply.evidence !== null) process.exitCode = EXIT.finding
 }

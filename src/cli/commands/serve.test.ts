@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { expect, it, vi } from 'vitest'
+import { signalAction } from '../actions/serve.ts'
 import { endOnSignals } from '../signals.ts'
-import { signalAction } from './serve.ts'
 
 it('as the first process of a container, a program ends by a signal until a command handles signals', () => {
   const started = (pid: number) => {

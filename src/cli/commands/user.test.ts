@@ -4,7 +4,8 @@ import { runHere } from '../../../test/support/command.ts'
 import { temporaryFolder } from '../../../test/support/ledger-node.ts'
 import { addUser, usersInFolder } from '../../sample-api/index.ts'
 import { hashPassword } from '../../tokens/index.ts'
-import { readNewPassword, userCommand } from './user.ts'
+import { readNewPassword } from '../actions/user.ts'
+import { userCommand } from './user.ts'
 
 it('lists names and administrators, never passwords', async () => {
   const folder = temporaryFolder()

@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { answering } from '../../../test/support/answering.ts'
 import { runHere } from '../../../test/support/command.ts'
 import { temporaryFolder } from '../../../test/support/ledger-node.ts'
-import { COMMANDS } from '../command-list.ts'
+import { createCommands } from '../command-list.ts'
 import { fetchFromNode } from './node-client.ts'
 
 async function serve(answer: RequestListener): Promise<string> {
@@ -71,8 +71,8 @@ it('does not follow redirects, and reports the reason of a failure', async () =>
 })
 
 const run = async (name: string, args: readonly string[]) => {
-  const command = COMMANDS[name]
-  return runHere(await (command ?? expect.fail(name))(), args)
+  const command = createCommands().find((each) => each.name() === name)
+  return runHere(command ?? expect.fail(name), args)
 }
 const FILE = 'fruit.ndjson'
 const REPLY = JSON.stringify({

@@ -1,4 +1,3 @@
-import { existsSync, readFileSync, statSync } from 'node:fs'
 import { serverUrl } from '../../base/url.ts'
 import { PROVEN_BLOCK_BYTES_MAX } from '../../chain/index.ts'
 import { ClientError, LedgerClient, type Operations } from '../../client/index.ts'
@@ -111,24 +110,4 @@ export function nodeExit(error: unknown, { url }: NodeAddress): unknown {
 function findReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.cause === undefined ? error.message : findReason(error.cause)
-}
-
-/**
- * Returns `text`, or the trimmed content of the file if `text` is the path of a file. Secrets belong in files, because
- * other processes can read the flags.
- */
-export function textOrFile(text: string): string {
-  const isFile = existsSync(text) && statSync(text).isFile()
-  return isFile ? smallFile(text).trim() : text
-}
-
-/** Maximum bytes of a file with a key, a token or a policy. */
-const SMALL_FILE_BYTES_MAX = 1_048_576
-
-/** Returns the text of a file. Errors: Exit (usage) if the file is too large; system errors. */
-export function smallFile(path: string): string {
-  const { size } = statSync(path)
-  if (size <= SMALL_FILE_BYTES_MAX) return readFileSync(path, 'utf8')
-  const message = `${path} is ${size} bytes long; the maximum is ${SMALL_FILE_BYTES_MAX}`
-  throw new Exit(EXIT.usage, message)
 }

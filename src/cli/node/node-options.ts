@@ -1,5 +1,6 @@
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import type { Command } from 'commander'
-import { textOrFile } from './node-client.ts'
+import { EXIT, Exit } from '../exit.ts'
 
 /** Address of a node on this computer with the default port. */
 export const LOCAL_NODE = 'http://127.0.0.1:4126'
@@ -25,3 +26,23 @@ export function addNodeOptions(
 }
 
 export const JSON_OPTION = ['--json', 'print the result as one line of JSON'] as const
+
+/**
+ * Returns `text`, or the trimmed content of the file if `text` is the path of a file. Secrets belong in files, because
+ * other processes can read the flags.
+ */
+export function textOrFile(text: string): string {
+  const isFile = existsSync(text) && statSync(text).isFile()
+  return isFile ? smallFile(text).trim() : text
+}
+
+/** Maximum bytes of a file with a key, a token or a policy. */
+const SMALL_FILE_BYTES_MAX = 1_048_576
+
+/** Returns the text of a file. Errors: Exit (usage) if the file is too large; system errors. */
+export function smallFile(path: string): string {
+  const { size } = statSync(path)
+  if (size <= SMALL_FILE_BYTES_MAX) return readFileSync(path, 'utf8')
+  const message = `${path} is ${size} bytes long; the maximum is ${SMALL_FILE_BYTES_MAX}`
+  throw new Exit(EXIT.usage, message)
+}

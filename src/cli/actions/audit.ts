@@ -31,7 +31,8 @@ import {
 } from '../../chain/index.ts'
 import { requireFolder } from '../../storage/index.ts'
 import { EXIT, Exit, formatReason } from '../exit.ts'
-import { fetchFromNode, smallFile, textOrFile } from '../node/node-client.ts'
+import { fetchFromNode } from '../node/node-client.ts'
+import { smallFile, textOrFile } from '../node/node-options.ts'
 import { formatFields, print, withProgress } from '../output/output.ts'
 
 // Verification with a verifier key: audits the log of a running node, and verifies proof files and evidence.
