@@ -18,6 +18,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     transactions: () => import('./transactions.ts'),
     mesh: () => import('./mesh.ts'),
     witnesses: () => import('./witnesses.ts'),
+    start: () => import('./start.ts'),
   }
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1))
