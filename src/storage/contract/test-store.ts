@@ -9,6 +9,7 @@ import {
   type Block,
   type Entry,
   HASH_BYTES,
+  type Head,
   packPosition,
   sealBlock,
 } from '../../chain/index.ts'
@@ -34,6 +35,17 @@ export async function appendEntries(
   answers: readonly NewIdempotencyRecord[] = [],
 ): Promise<Block> {
   const head = await store.head(store.serverId)
+  return appendAfter(head, store, entries, timestamp, answers)
+}
+
+/** As `appendEntries`, without reading the head. */
+export async function appendAfter(
+  head: Head | null,
+  store: Store,
+  entries: readonly Entry[],
+  timestamp = 1,
+  answers: readonly NewIdempotencyRecord[] = [],
+): Promise<Block> {
   const block = sealBlock(head, {
     serverId: store.serverId,
     entries: entries.map((entry) => canonicalJson(entry)),

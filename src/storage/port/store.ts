@@ -364,9 +364,10 @@ export interface Store extends StoreReader {
   ): Promise<void>
 
   /**
-   * Runs `work` with the current head, null for an empty chain, while no other process can append to the
-   * chain. `work` may read this store, and call `append` once, as its last use of the store. Calls must not
-   * overlap.
+   * Runs `work` with the current head, null for an empty chain. `work` may read this store, and call `append` once, as
+   * its last use of the store. Calls must not overlap. No other process appends between the begin and the end. A shared
+   * store may first assume that it is alone; if another process has appended after all, rejects with HEAD_MOVED, without
+   * any change.
    */
   exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result>
 

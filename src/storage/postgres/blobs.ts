@@ -401,9 +401,9 @@ class PostgresBlobs implements BlobStore, BlobInventory {
       await session.execute('BEGIN')
       const result = await work(session)
       session.takeWarning()
-      const { command } = await session.run({ text: 'COMMIT', values: [] })
+      const [commit] = await session.batch([{ text: 'COMMIT', values: [] }])
       // A warning means that the server gave up waiting for a standby, so the transaction is repeated.
-      if (command === 'COMMIT' && session.takeWarning() === null) return result
+      if (commit?.command === 'COMMIT' && session.takeWarning() === null) return result
       throw new ConnectionLost('the outcome of a commit is unknown')
     } catch (error) {
       await session.execute('ROLLBACK').catch(() => {})

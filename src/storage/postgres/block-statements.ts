@@ -10,9 +10,13 @@ import type { Statement } from './connection.ts'
 import type { WriteSession } from './transaction.ts'
 
 const SQL = {
+  // Locks the store. Without a height, the server rejects the row, and the whole transaction. If another process has
+  // appended during the wait for the lock, this statement does not see its block, but the height exists already.
   addBlock: `WITH leaf AS (INSERT INTO tree (height, hashes) VALUES ($1, $2))
     INSERT INTO blocks (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
-    VALUES ($1, $3, $4, $5, $6, $7, $8, $9, $10)`,
+    VALUES (CASE WHEN (SELECT indexes FROM node FOR UPDATE) = $11
+        AND (SELECT id FROM blocks ORDER BY height DESC LIMIT 1) IS NOT DISTINCT FROM $4
+      THEN $1::int8 END, $3, $4, $5, $6, $7, $8, $9, $10)`,
   // Reusing an expired key replaces the old record.
   addRecords: `INSERT INTO answers (position, key, fingerprint, entries, timestamp, digest)
     SELECT * FROM unnest($1::int8[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::text[])
@@ -34,6 +38,8 @@ export interface Before {
   readonly databases: ReadonlyMap<string, number | null>
   readonly items: Known['items']
   readonly indexes: readonly Index[]
+  /** Digest of `indexes`. */
+  readonly digest: string
 }
 
 /**
@@ -49,7 +55,7 @@ export async function blockStatements(
   careful: boolean,
 ): Promise<{ readonly statements: Statement[]; readonly frontier: Frontier }> {
   const { frontier, nodes } = grown(before.frontier, blockLeaf(block))
-  const statements: Statement[] = [blockStatement(block, Buffer.concat(nodes))]
+  const statements: Statement[] = [blockStatement(block, Buffer.concat(nodes), before.digest)]
   const databases = new Map(before.databases)
   let { items } = before
   const indexes = before.indexes.filter(({ built }) => built !== REMOVED)
@@ -81,12 +87,13 @@ export async function blockStatements(
 }
 
 /**
- * Returns the statement that stores a block. `leaf` contains the hashes of the log's nodes that the block completes.
+ * Returns the statement that locks the store and stores a block, if the block follows the head and the indexes have the
+ * digest `indexes`. `leaf` contains the hashes of the log's nodes that the block completes.
  */
-function blockStatement(block: Block, leaf: Uint8Array): Statement {
+function blockStatement(block: Block, leaf: Uint8Array, indexes: string): Statement {
   const { height, id, prevId, nonce, root, entries, timestamps, blinds, commitments } = block
   const texts = [entries.join('\n'), timestamps.join('\n')]
-  const values = [height, leaf, id, prevId, nonce, root, ...texts, blinds, commitments]
+  const values = [height, leaf, id, prevId, nonce, root, ...texts, blinds, commitments, indexes]
   return { text: SQL.addBlock, values }
 }
 

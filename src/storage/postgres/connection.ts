@@ -57,8 +57,10 @@ const TIMELINE_QUERY = 'SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 
  * keeps the plan that was best when its tables were empty, until the server analyzes them. With this setting, a scan of
  * a table with one row has such a high estimated cost that the server would compile each statement, which takes 20 ms.
  * So compilation is off too.
+ *
+ * Generic plans, because planning a read for its values takes longer than the read, and the plans are the same.
  */
-const USE_INDEXES = 'SET enable_seqscan = off; SET jit = off'
+const PLANS = `SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan`
 /** Makes the server detect that its client has disconnected. Not available on every platform. */
 const CHECK_CLIENT = "SET client_connection_check_interval = '1s'"
 /**
@@ -88,13 +90,69 @@ class ServerSocket extends Socket {
   }
 }
 
-/** A connection to the primary server. Statements are pipelined: each is sent without waiting for earlier replies. */
+interface NamedStatement extends Statement {
+  readonly name: string
+  readonly isPrepared: boolean
+}
+
+/**
+ * Statements that are sent in one packet, with one `Sync` at the end. So the server sends one reply, and after an error
+ * skips the other statements.
+ */
+class Batch extends pg.Query {
+  readonly #statements: readonly NamedStatement[]
+
+  constructor(statements: readonly NamedStatement[], reply: BatchReply) {
+    const options: pg.QueryArrayConfig = { text: '', rowMode: 'array' }
+    super(options, (error, results) => reply(error ?? null, [results].flat()))
+    this.#statements = statements
+  }
+
+  /** Sends the messages of the protocol. Called by the driver. */
+  override submit = (connection: pg.Connection): void => {
+    connection.stream.cork()
+    for (const { name, text, values, isPrepared } of this.#statements) {
+      if (!isPrepared) {
+        // A failed batch may have prepared the statement. Closing a statement that does not exist has no effect.
+        connection.close({ type: 'S', name }, true)
+        connection.parse({ name, text, types: [] }, true)
+      }
+      connection.bind({ statement: name, values: values.map(encodeParameter) }, true)
+      connection.describe({ type: 'P', name: '' }, true)
+      connection.execute({}, true)
+    }
+    connection.sync()
+    connection.stream.uncork()
+  }
+}
+
+type BatchReply = (error: Error | null, results: StatementResult[]) => void
+
+/** The rows of a statement, and the server's name of the executed command. */
+export interface StatementResult {
+  readonly rows: Row[]
+  readonly command: string
+}
+
+function encodeParameter(value: Parameter): Buffer | string | null {
+  if (value === null || typeof value === 'string') return value
+  if (value instanceof Uint8Array) {
+    return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+  }
+  if (typeof value !== 'object') return String(value)
+  return `{${value.map((text) => `"${text.replace(/["\\]/g, '\\$&')}"`).join(',')}}`
+}
+
+/** A connection to the primary server. Batches are pipelined: each is sent without waiting for earlier replies. */
 export class Connection implements Queries {
   /** A number that increases with each promotion of a standby; 0 if the server does not report it. */
   readonly timeline: number
   readonly #client: pg.Client
   readonly #socket: Socket
+  /** Names of statements, by their texts. */
   readonly #names = new Map<string, string>()
+  /** Names of the statements that the server has certainly prepared. */
+  readonly #prepared = new Set<string>()
   #isOpen = true
   #pending = 0
   #server: ServerState
@@ -156,7 +214,7 @@ export class Connection implements Queries {
       await client.connect()
       client.query(CHECK_CLIENT).catch(() => {})
       client.query(PROBE_CLIENT).catch(() => {})
-      client.query(USE_INDEXES).catch(() => {})
+      client.query(PLANS).catch(() => {})
       const timeline = client.query({ text: TIMELINE_QUERY, rowMode: 'array' }).then(
         ({ rows }) => Number.parseInt(rows[0]?.[0], 16),
         () => 0,
@@ -196,26 +254,28 @@ export class Connection implements Queries {
     return warning
   }
 
-  /** Calls `send`. The statements that `send` runs synchronously are sent in one packet. */
-  together<Result>(send: () => Result): Result {
-    this.#socket.cork()
-    try {
-      return send()
-    } finally {
-      this.#socket.uncork()
-    }
-  }
-
   async rows(text: string, values: readonly Parameter[]): Promise<Row[]> {
-    return (await this.run({ text, values })).rows
+    const [result] = await this.batch([{ text, values }])
+    return result?.rows ?? []
   }
 
-  /** Runs a statement; `command` is the server's name of the executed command. */
-  async run({ text, values }: Statement): Promise<{ rows: Row[]; command: string }> {
+  /**
+   * Runs statements in one round trip. Outside of a transaction, they are one transaction, which is committed when the
+   * promise resolves. After an error, the server skips the other statements.
+   */
+  async batch(statements: readonly Statement[]): Promise<StatementResult[]> {
     this.#pending += 1
     try {
-      const name = this.#statementName(text)
-      return await this.#client.query({ name, text, values: [...values], rowMode: 'array' })
+      const named = statements.map((each) => {
+        const name = this.#statementName(each.text)
+        return { ...each, name, isPrepared: this.#prepared.has(name) }
+      })
+      const { promise, resolve, reject } = Promise.withResolvers<StatementResult[]>()
+      const reply: BatchReply = (error, results) => (error ? reject(error) : resolve(results))
+      this.#client.query(new Batch(named, reply))
+      const results = await promise
+      for (const { name } of named) this.#prepared.add(name)
+      return results
     } catch (error) {
       throw asLost(error)
     } finally {

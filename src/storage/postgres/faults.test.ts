@@ -5,7 +5,8 @@ import { PostgresProxy, type Verdict } from '../../../test/postgres/proxy.ts'
 import { PostgresServer, queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres } from '../../../test/postgres/shared.ts'
 import { until } from '../../../test/support/until.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
+import type { Head } from '../../chain/index.ts'
+import { appendAfter, appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import type { Store } from '../port/store.ts'
 import { openPostgresReader } from './reader.ts'
 import { openPostgresStore } from './store.ts'
@@ -43,15 +44,28 @@ class Writer {
     return writer
   }
 
+  /**
+   * Makes the next block begin a transaction (`locked`), or expect that no other process has appended (`alone`).
+   */
+  async prepare(way: 'locked' | 'alone'): Promise<void> {
+    const left = this.store.exclusive(() => Promise.reject(new Error('left')))
+    await expect(left).rejects.toThrow('left')
+    for (let block = 0; way === 'alone' && block < 2; block += 1) {
+      expect(await this.append('blind')).toBeNull()
+    }
+  }
+
   /** Appends a block in one transaction, as a node does. Returns null, or the code of the error. */
-  async append(): Promise<string | null> {
+  async append(way: 'reading' | 'blind' = 'reading'): Promise<string | null> {
     this.#count += 1
     const id = `${this.#name}${this.#count}`
-    const work = async () => {
-      // Reads a name that is new each time, so that the store has not cached the result.
-      expect(await this.store.database(`no${id}`)).toBeNull()
-      expect(await this.store.item('fruit', id)).toBeNull()
-      await appendEntries(this.store, [entry.create('fruit', id)])
+    const work = async (head: Head | null) => {
+      if (way === 'reading') {
+        // Reads a name that is new each time, so that the store has not cached the result.
+        expect(await this.store.database(`no${id}`)).toBeNull()
+        expect(await this.store.item('fruit', id)).toBeNull()
+      }
+      await appendAfter(head, this.store, [entry.create('fruit', id)])
     }
     const code = await this.store.exclusive(work).then(
       () => null,
@@ -88,6 +102,13 @@ async function expectConsistent(url: string, ...writers: readonly Writer[]): Pro
   }
 }
 
+/** Returns the statements that make the server refuse every new item with an error. */
+function failing(code: string): string {
+  return `CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '${code}'; END $$;
+    CREATE TRIGGER failing BEFORE INSERT ON items FOR EACH ROW EXECUTE FUNCTION fail()`
+}
+
 /** A store behind a proxy, in a new database. */
 async function openLane(
   name: string,
@@ -105,61 +126,139 @@ async function openLane(
 }
 
 describe.skipIf(postgres.missing !== null)(`a store whose connection fails${postgres.note}`, () => {
-  it('loses no acknowledged block and stores no block twice, whichever message is lost', async () => {
-    const lanes = await Promise.all(Array.from({ length: LANES }, (_, n) => openLane(`l${n}-`)))
-    let messages = 0
-    for (const { proxy, writer } of lanes.slice(0, 1)) {
-      proxy.verdict = () => {
-        messages += 1
-        return 'pass'
-      }
-      expect(await writer.append()).toBeNull()
-    }
-    const kinds: readonly Verdict[] = ['cut before', 'cut after']
-    const cuts = Array.from({ length: messages }, (_, at) =>
-      kinds.map((kind) => ({ at, kind })),
-    ).flat()
-    let made = 0
-    const runLane = async ({ proxy, writer }: (typeof lanes)[number]) => {
-      for (let cut = cuts.pop(); cut !== undefined; cut = cuts.pop()) {
-        const { at, kind } = cut
-        let passed = 0
+  it.each([
+    ['locked', 'reading'],
+    ['alone', 'reading'],
+    ['alone', 'blind'],
+  ] as const)(
+    'loses no acknowledged block and stores no block twice, whichever message of a block is lost (%s, %s)',
+    async (prepared, way) => {
+      const lanes = await Promise.all(Array.from({ length: LANES }, (_, n) => openLane(`l${n}-`)))
+      let messages = 0
+      for (const { proxy, writer } of lanes.slice(0, 1)) {
+        await writer.prepare(prepared)
         proxy.verdict = () => {
-          passed += 1
-          if (passed !== at + 1) return 'pass'
-          made += 1
-          return kind
+          messages += 1
+          return 'pass'
         }
-        await writer.append()
+        expect(await writer.append(way)).toBeNull()
         proxy.verdict = () => 'pass'
       }
-    }
-    await Promise.all(lanes.map(runLane))
-    for (const { url, writer } of lanes) await expectConsistent(url, writer)
-    expect(messages).toBeGreaterThan(20)
-    expect(made).toBe(2 * messages)
-    // Most appends succeed although a message was lost, because the store retries them.
-    const acknowledged = lanes.reduce((sum, { writer }) => sum + writer.acknowledged, 0)
-    expect(acknowledged).toBeGreaterThan(messages)
-  })
+      const kinds: readonly Verdict[] = ['cut before', 'cut after']
+      const cuts = Array.from({ length: messages }, (_, at) =>
+        kinds.map((kind) => ({ at, kind })),
+      ).flat()
+      let made = 0
+      const runLane = async ({ proxy, writer }: (typeof lanes)[number]) => {
+        for (let cut = cuts.pop(); cut !== undefined; cut = cuts.pop()) {
+          const { at, kind } = cut
+          await writer.prepare(prepared)
+          let passed = 0
+          proxy.verdict = () => {
+            passed += 1
+            if (passed !== at + 1) return 'pass'
+            made += 1
+            return kind
+          }
+          await writer.append(way)
+          proxy.verdict = () => 'pass'
+        }
+      }
+      await Promise.all(lanes.map(runLane))
+      for (const { url, writer } of lanes) await expectConsistent(url, writer)
+      expect(messages).toBeGreaterThan(way === 'blind' ? 10 : 20)
+      expect(made).toBe(2 * messages)
+      // Most appends succeed although a message was lost, because the store retries them.
+      const acknowledged = lanes.reduce((sum, { writer }) => sum + writer.acknowledged, 0)
+      expect(acknowledged).toBeGreaterThan(messages)
+    },
+  )
 
-  it('fails one task, but not the next append, if the connection closes between the lock and a read of the task', async () => {
-    const { url, writer } = await openLane('read-')
-    const { store } = writer
-    for (const read of [
-      () => store.item('fruit', 'read-1'),
-      () => store.database('not-read-before'),
-      () => store.head(CONTRACT_SERVER_ID),
-    ]) {
-      const reading = store.exclusive(async () => {
-        await queryOnce(url, TERMINATE)
-        return read()
-      })
-      await expect(reading).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
-      expect(await writer.append()).toBeNull()
+  it('appends a block of a process that is alone in one round trip, and one more for each read', async () => {
+    const { url, proxy, writer } = await openLane('fast-')
+    const roundTrips = async (way: 'reading' | 'blind') => {
+      await writer.prepare('alone')
+      let count = 0
+      proxy.verdict = ({ from, type }) => {
+        // The end of a request: a query, or a synchronization.
+        if (from === 'client' && (type === 'Q' || type === 'S')) count += 1
+        return 'pass'
+      }
+      expect(await writer.append(way)).toBeNull()
+      proxy.verdict = () => 'pass'
+      return count
     }
+    expect(await roundTrips('blind')).toBe(1)
+    // The first of its two reads locks the store.
+    expect(await roundTrips('reading')).toBe(3)
     await expectConsistent(url, writer)
   })
+
+  it('rejects a task with HEAD_MOVED if another process has written, and runs the next task on the new state', async () => {
+    const { url, writer } = await openLane('first-')
+    const other = await Writer.open(url, 'second-')
+    const { store } = writer
+    const tasks = [
+      (head: Head | null) => appendAfter(head, store, [entry.create('fruit', 'never')]),
+      () => store.item('fruit', 'never'),
+      async () => 'a refusal that depends on cached state',
+    ]
+    for (const task of tasks) {
+      await writer.prepare('alone')
+      expect(await other.append()).toBeNull()
+      await expect(store.exclusive(task)).rejects.toMatchObject({ code: 'HEAD_MOVED' })
+      expect(await writer.append()).toBeNull()
+    }
+    await writer.prepare('alone')
+    expect(await other.store.addIndex('fruit', 'n')).toBe('done')
+    expect(await writer.append('blind')).toBeNull()
+    expect(await other.append()).toBeNull()
+    while (await store.maintain());
+    expect(await store.damage()).toBeNull()
+    await expectConsistent(url, writer, other)
+  })
+
+  it('reports an unknown outcome if a block that was sent without a lock may still arrive, and is refused later', async () => {
+    const { url, proxy, writer } = await openLane('late-')
+    await writer.prepare('alone')
+    let isSent = false
+    proxy.verdict = ({ from, type }) => {
+      if (isSent || from !== 'client' || type !== 'S') return 'pass'
+      isSent = true
+      return 'cut before'
+    }
+    await queryOnce(url, failing('53100'))
+    expect(await writer.append('blind')).toBe('OUTCOME_UNKNOWN')
+    await queryOnce(url, 'DROP TRIGGER failing ON items')
+    expect([isSent, await writer.append()]).toEqual([true, null])
+    await expectConsistent(url, writer)
+  })
+
+  it.each([
+    ['locked', 'STORE_UNAVAILABLE'],
+    // The writer repeats a task that fails with this code.
+    ['alone', 'HEAD_MOVED'],
+  ] as const)(
+    'fails one task (%s), but not the next append, if the connection closes before a read of the task',
+    async (way, code) => {
+      const { url, writer } = await openLane('read-')
+      const { store } = writer
+      for (const read of [
+        () => store.item('fruit', 'read-1'),
+        () => store.database('not-read-before'),
+        () => store.head(CONTRACT_SERVER_ID),
+      ]) {
+        await writer.prepare(way)
+        const reading = store.exclusive(async () => {
+          await queryOnce(url, TERMINATE)
+          return read()
+        })
+        await expect(reading).rejects.toMatchObject({ code })
+        expect(await writer.append()).toBeNull()
+      }
+      await expectConsistent(url, writer)
+    },
+  )
 
   it.each([
     ['the disk of the server is full', '53100', 'STORE_FULL'],
@@ -168,10 +267,7 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
     ['the user has lost a privilege', '42501', 'STORE_UNAVAILABLE'],
   ])('stores nothing while %s, and continues afterwards', async (_, code, expected) => {
     const { url, writer } = await openLane(`e${code}-`)
-    const begin = `CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '${code}'; END $$;
-      CREATE TRIGGER failing BEFORE INSERT ON items FOR EACH ROW EXECUTE FUNCTION fail()`
-    await queryOnce(url, begin)
+    await queryOnce(url, failing(code))
     expect(await writer.append()).toBe(expected)
     await queryOnce(url, 'DROP TRIGGER failing ON items')
     expect(await writer.append()).toBeNull()

@@ -26,7 +26,7 @@ import { Attempts, retrying } from './retry.ts'
 import { prepareSchema } from './schema.ts'
 import { CommitUnknown, type Locked, WriteSession } from './transaction.ts'
 
-/** Maximum number of databases that are cached between blocks. */
+/** Maximum number of databases, and of items, that are cached between blocks. */
 const REMEMBERED_MAX = 10_000
 /** Lets an import pause between two blocks for longer than IDLE_IN_TRANSACTION_MS_MAX. */
 const PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
@@ -48,9 +48,11 @@ class PostgresStore extends PostgresReader implements Store {
   #frontier: Frontier | null = null
   #indexes: readonly Index[] = []
   readonly #databases = new Map<string, number | null>()
-  /** Items read by the current `exclusive`. */
+  /** Items that were read in transactions and have not changed since; null for ids without an item. */
   readonly #items = new Map<string, { created: number; revision: number } | null>()
   #isExclusive = false
+  /** Whether the last transaction found the store as this process had left it. Then the next block expects the same. */
+  #isAlone = false
   /** True while several appends share one transaction. */
   #isShared = false
   /** The STORE_ROLLED_BACK error after which the store never writes again, or null. */
@@ -78,22 +80,29 @@ class PostgresStore extends PostgresReader implements Store {
   }
 
   override async item(db: string, id: string): Promise<StoredItem | null> {
+    const database = this.#isExclusive ? this.#databases.get(db) : undefined
+    if (typeof database !== 'number') return super.item(db, id)
+    const key = itemKey(database, id)
+    if (this.#items.get(key) === null) return null
     const item = await super.item(db, id)
-    const database = this.#databases.get(db)
-    if (this.#isExclusive && typeof database === 'number') {
-      this.#items.set(itemKey(database, id), item)
-    }
+    this.#items.set(key, item && { created: item.created, revision: item.revision })
     return item
   }
 
   async exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result> {
-    const { head } = await this.#guarded(() => retrying(() => this.#begin()))
-    this.#isExclusive = true
     try {
-      return await this.#guarded(() => work(head))
+      return await this.#guarded(async () => {
+        const { head } = this.#expected() ?? (await retrying(() => this.#begin()))
+        this.#isExclusive = true
+        const result = await work(head)
+        await this.#session.confirm()
+        return result
+      })
+    } catch (error) {
+      this.#isAlone = false
+      throw error
     } finally {
       this.#isExclusive = false
-      this.#items.clear()
       await this.#session.rollback()
     }
   }
@@ -148,16 +157,21 @@ class PostgresStore extends PostgresReader implements Store {
     })
   }
 
+  /** Expects that no other process has changed the store, if that is likely. Returns the state, otherwise null. */
+  #expected(): Locked | null {
+    const isSmall = Math.max(this.#databases.size, this.#items.size) <= REMEMBERED_MAX
+    if (!this.#isAlone || !isSmall || this.#cached === null) return null
+    return this.#session.expect(this.#cached) ? this.#cached : null
+  }
+
   /** Begins a transaction; discards cached state that another process may have changed. */
   async #begin(): Promise<Locked> {
     const locked = await this.#session.begin()
     const cached = this.#cached
-    const isMoved = cached?.head?.id !== locked.head?.id
-    if (cached === null || isMoved || this.#databases.size > REMEMBERED_MAX) {
-      this.#databases.clear()
-      this.#items.clear()
-      this.#frontier = null
-    }
+    this.#isAlone = cached !== null && cached.head?.id === locked.head?.id
+    if (!this.#isAlone) this.#frontier = null
+    if (!this.#isAlone || this.#databases.size > REMEMBERED_MAX) this.#databases.clear()
+    if (!this.#isAlone || this.#items.size > REMEMBERED_MAX) this.#items.clear()
     this.#cached = null
     if (cached?.indexes !== locked.indexes) this.#indexes = await this.#readIndexes(locked)
     this.#cached = locked
@@ -179,9 +193,11 @@ class PostgresStore extends PostgresReader implements Store {
     const attempts = new Attempts()
     let isCareful = false
     let isUnknown = false
+    // Whether the statements of an attempt without the lock may still arrive at the server.
+    let isUnderway = false
     for (;;) {
       try {
-        if (!this.#session.isInTransaction) await this.#begin()
+        if (!this.#session.isInTransaction && !this.#session.isExpecting) await this.#begin()
         if (isUnknown && (await this.#session.blockId(block.height)) === block.id) {
           // The block is stored, but a standby might lack it. The lock of this transaction is after the block in the
           // server's log, so the acknowledgment of this commit, also by the standbys, covers the block.
@@ -189,8 +205,8 @@ class PostgresStore extends PostgresReader implements Store {
           this.#session.pin(block)
           return
         }
-        // This transaction has the lock, so the last commit has ended, and has not stored the block.
-        isUnknown = false
+        // This transaction has the lock, so an attempt with the lock has ended, and has not stored the block.
+        isUnknown = isUnderway
         requireNext(block, this.serverId, this.#cached?.head ?? null)
         const { statements, frontier } = await this.#statements(appended, isCareful)
         await this.#session.commit(statements)
@@ -198,10 +214,12 @@ class PostgresStore extends PostgresReader implements Store {
         this.#advance(appended, frontier)
         return
       } catch (error) {
+        isUnknown ||= error instanceof CommitUnknown
+        isUnderway ||= error instanceof CommitUnknown && this.#session.isExpecting
         await this.#session.rollback()
         this.#cached = null
-        isUnknown ||= error instanceof CommitUnknown
-        // A row exists that must not exist. The next attempt is careful and finds the effect that does not apply.
+        // Another process has appended, or a row exists that must not exist. The next attempt has the lock and is
+        // careful, and finds the effect that does not apply.
         if (isConstraint(error) && !isCareful) isCareful = true
         else await pause(attempts, error, isUnknown)
       }
@@ -248,6 +266,7 @@ class PostgresStore extends PostgresReader implements Store {
       databases: await this.#namedDatabases([...names]),
       items: this.#items,
       indexes: this.#indexes,
+      digest: this.#cached?.indexes ?? '',
     }
     return blockStatements(this.#session, appended, before, careful)
   }
@@ -255,9 +274,10 @@ class PostgresStore extends PostgresReader implements Store {
   /** Updates the cached state after a block. */
   #advance({ block, effects }: Appended, frontier: Frontier): void {
     this.#frontier = frontier
-    this.#items.clear()
     const dropped: number[] = []
-    for (const { kind, db, position } of effects) {
+    for (const effect of effects) {
+      const { kind, db, position } = effect
+      if ('id' in effect) this.#items.delete(itemKey(this.#databases.get(db) ?? -1, effect.id))
       if (kind === 'delete_db') dropped.push(this.#databases.get(db) ?? -1)
       if (kind === 'create_db') this.#databases.set(db, position)
       if (kind === 'delete_db') this.#databases.set(db, null)
@@ -327,7 +347,9 @@ async function pause(attempts: Attempts, error: unknown, isUnknown: boolean): Pr
   try {
     await attempts.after(error)
   } catch (last) {
-    if (!isUnknown || last instanceof StoreError) throw last
+    const code = last instanceof StoreError ? last.code : null
+    // A block that does not follow the head cannot be stored later.
+    if (!isUnknown || code === 'HEAD_MOVED' || code === 'STORE_ROLLED_BACK') throw last
     const message = 'the database did not confirm whether the block is stored'
     throw new StoreError('OUTCOME_UNKNOWN', message, { cause: last })
   }

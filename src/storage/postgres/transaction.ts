@@ -8,15 +8,20 @@ import {
   type Queries,
   type Statement,
 } from './connection.ts'
-import { ConnectionLost, isMissingTable, isRefusal } from './errors.ts'
+import { ConnectionLost, isMissingTable, isRefusal, isTransient } from './errors.ts'
 import { retrying } from './retry.ts'
 
 const SQL = {
-  // A separate statement reads the head, so that it sees the commits made during the wait for the lock.
-  begin: `BEGIN; SELECT indexes FROM node FOR UPDATE;
-    SELECT height, id, split_part(timestamps, E'\\n', -1) FROM blocks ORDER BY height DESC LIMIT 1`,
   block: 'SELECT id FROM blocks WHERE height = $1',
 } as const
+
+// A separate statement reads the head, so that it sees the commits made during the wait for the lock.
+const BEGIN = toStatements(
+  'BEGIN',
+  'SELECT indexes FROM node FOR UPDATE',
+  `SELECT height, id, split_part(timestamps, E'\\n', -1) FROM blocks ORDER BY height DESC LIMIT 1`,
+)
+const COMMIT = toStatements('COMMIT')
 
 /** The state of the store at the beginning of a transaction. */
 export interface Locked {
@@ -36,6 +41,8 @@ export class WriteSession implements Queries {
   readonly #options: ConnectionOptions
   #connection: Connection | null
   #isInTransaction = false
+  /** See `expect`. */
+  #expected: Locked | null = null
   /** The last block acknowledged to a caller. Every new connection must contain it. */
   #pin: Pick<Head, 'height' | 'id'> | null = null
   /** The newest block that this process has read or signed. Every new connection must contain it. */
@@ -55,6 +62,11 @@ export class WriteSession implements Queries {
     return this.#isInTransaction
   }
 
+  /** Whether `expect` was called and no transaction has begun. */
+  get isExpecting(): boolean {
+    return this.#expected !== null
+  }
+
   pin(head: Pick<Head, 'height' | 'id'>): void {
     this.#pin = head
     this.noteSeen(head)
@@ -68,6 +80,7 @@ export class WriteSession implements Queries {
   }
 
   async rows(text: string, values: readonly Parameter[]): Promise<Row[]> {
+    if (this.#expected !== null) return this.#beginExpected([{ text, values }])
     if (!this.#isInTransaction) {
       return retrying(async () => (await this.#connected()).rows(text, values))
     }
@@ -87,15 +100,56 @@ export class WriteSession implements Queries {
    * Begins a transaction and locks the store, in one round trip. Errors: STORE_ROLLED_BACK; errors of the server.
    */
   async begin(): Promise<Locked> {
-    const connection = await this.#connected()
+    return (await this.#begin(await this.#connected(), [])).locked
+  }
+
+  /**
+   * Expects the store to be in the state `expected`, in which this session has left it. Then the next read begins the
+   * transaction in the same round trip, and a commit without a read before it needs no transaction of its own. Returns
+   * false without effect if the store certainly has another state.
+   */
+  expect(expected: Locked): boolean {
+    const isSame = this.#hasSeen && this.#seen?.id === expected.head?.id
+    if (!isSame || this.#connection?.isOpen !== true) return false
+    this.#expected = expected
+    return true
+  }
+
+  /** Requires that the store is in the expected state, if `expect` was called and no read has begun the transaction. */
+  async confirm(): Promise<void> {
+    if (this.#expected !== null) await this.#beginExpected([])
+  }
+
+  /** Begins a transaction with a read. Errors: HEAD_MOVED if the store is not in the expected state. */
+  async #beginExpected(reads: readonly Statement[]): Promise<Row[]> {
+    const expected = this.#expected
+    this.#expected = null
+    try {
+      const { locked, rows } = await this.#begin(this.#current(), reads)
+      if (locked.head?.id === expected?.head?.id && locked.indexes === expected?.indexes)
+        return rows
+    } catch (error) {
+      if (!isTransient(error)) throw error
+    }
+    await this.rollback()
+    throw new StoreError('HEAD_MOVED', 'the store is not in the state in which it was left')
+  }
+
+  async #begin(
+    connection: Connection,
+    reads: readonly Statement[],
+  ): Promise<{ locked: Locked; rows: Row[] }> {
     this.#isInTransaction = true
     try {
-      const [, [lock] = [], [head] = []] = await connection.script(SQL.begin)
-      if (lock === undefined) throw new StoreError('STORE_DAMAGED', 'the table `node` is empty')
-      const indexes = text(lock[0], 'indexes')
-      const locked = { head: head === undefined ? null : readHeadRow(head), indexes }
-      await this.#requireSeen(connection, locked.head)
-      return locked
+      const [, lock, heads, read] = await connection.batch([...BEGIN, ...reads])
+      const [[locked] = [], [head] = []] = [lock?.rows, heads?.rows]
+      if (locked === undefined) throw new StoreError('STORE_DAMAGED', 'the table `node` is empty')
+      const state = {
+        head: head === undefined ? null : readHeadRow(head),
+        indexes: text(locked[0], 'indexes'),
+      }
+      await this.#requireSeen(connection, state.head)
+      return { locked: state, rows: read?.rows ?? [] }
     } catch (error) {
       await this.rollback()
       // The next connection may lead to a server that has the block.
@@ -106,9 +160,9 @@ export class WriteSession implements Queries {
 
   /** Runs statements in the transaction, in one round trip. */
   async run(statements: readonly Statement[]): Promise<void> {
-    const connection = this.#current()
+    await this.confirm()
     try {
-      await connection.together(() => all(statements.map((each) => connection.run(each))))
+      await this.#current().batch(statements)
     } catch (error) {
       await this.rollback()
       throw error
@@ -116,25 +170,28 @@ export class WriteSession implements Queries {
   }
 
   /**
-   * Runs statements and commits, in one round trip. COMMIT is sent before the replies to the statements arrive. If a
-   * statement fails, the server rolls back. Errors: errors of the server, after which nothing is committed;
-   * CommitUnknown.
+   * Runs statements and commits, in one round trip. If a statement fails, the server rolls back. Without a transaction,
+   * the first statement must lock the store and require the expected state. Errors: errors of the server, after which
+   * nothing is committed; CommitUnknown.
    */
   async commit(statements: readonly Statement[] = []): Promise<void> {
     const connection = this.#current()
-    this.#isInTransaction = false
+    const end = this.#isInTransaction ? COMMIT : []
+    if (end !== COMMIT && this.#expected === null)
+      throw new ConnectionLost('the server rolled back')
     connection.takeWarning()
     try {
-      const commit: Statement = { text: 'COMMIT', values: [] }
-      const results = await connection.together(() =>
-        all([...statements, commit].map((each) => connection.run(each))),
-      )
-      if (results.at(-1)?.command !== 'COMMIT') throw new ConnectionLost('the server rolled back')
+      const results = await connection.batch([...statements, ...end])
+      if (end === COMMIT && results.at(-1)?.command !== 'COMMIT') {
+        throw new ConnectionLost('the server rolled back')
+      }
     } catch (error) {
       if (isRefusal(error)) throw error
       await this.#drop()
       throw new CommitUnknown('the outcome of a commit is unknown', { cause: error })
     }
+    this.#isInTransaction = false
+    this.#expected = null
     // If the wait for a standby is cancelled, COMMIT succeeds with a warning.
     const warning = connection.takeWarning()
     if (warning === null) return
@@ -143,6 +200,7 @@ export class WriteSession implements Queries {
   }
 
   async rollback(): Promise<void> {
+    this.#expected = null
     if (!this.#isInTransaction) return
     this.#isInTransaction = false
     try {
@@ -208,6 +266,7 @@ export class WriteSession implements Queries {
   }
 
   async #drop(): Promise<void> {
+    this.#isInTransaction = false
     const connection = this.#connection
     this.#connection = null
     await connection?.close()
@@ -229,14 +288,6 @@ function lacking({ height, id }: Pick<Head, 'height' | 'id'>): StoreError {
   return new StoreError('STORE_UNAVAILABLE', message)
 }
 
-/** Waits for all results, then throws the first error. */
-async function all<Results extends readonly unknown[]>(
-  promises: readonly [...{ [Index in keyof Results]: Promise<Results[Index]> }],
-): Promise<Results> {
-  const settled = await Promise.allSettled(promises)
-  for (const result of settled) if (result.status === 'rejected') throw result.reason
-  // All promises are fulfilled here. The values have the order of the arguments.
-  return settled.map((result) =>
-    result.status === 'fulfilled' ? result.value : null,
-  ) as unknown as Results
+function toStatements(...texts: readonly string[]): readonly Statement[] {
+  return texts.map((each) => ({ text: each, values: [] }))
 }

@@ -69,10 +69,10 @@ export class PostgresTurns implements Turns {
       this.#timeline = opened.timeline
     }
     const connection = this.#connection
-    const [, locked] = await connection.together(() =>
-      Promise.allSettled([connection.execute('BEGIN'), connection.rows(SQL.lock, [this.#key])]),
-    )
-    if (locked.status === 'rejected') throw locked.reason
+    await connection.batch([
+      { text: 'BEGIN', values: [] },
+      { text: SQL.lock, values: [this.#key] },
+    ])
     return connection
   }
 
