@@ -14,7 +14,8 @@ import { sampleItem } from './sample-item.ts'
 
 const failures = { '4xx': ErrorReply, '5xx': ErrorReply }
 const item = { id: randomUUID(), ...sampleItem() }
-const app = fastify()
+// The schemas of the ledger have a keyword for documents only.
+const app = fastify({ ajv: { customOptions: { keywords: ['documentedPattern'] } } })
 app.post(
   '/api/:db',
   {
