@@ -32,7 +32,8 @@ const REMEMBERED_MAX = 10_000
 const PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 
 /**
- * The PostgreSQL engine: one transaction per block, which locks the store first. Several processes may write one store.
+ * The PostgreSQL engine: one transaction per block, which locks the store first, or in its only round trip if this
+ * process is alone. Several processes may write one store.
  *
  * After a crash of this process or the loss of its connection:
  * - before COMMIT arrives: the server rolls back; nothing of the block is stored.
