@@ -198,7 +198,7 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
     const { url, writer } = await openLane('first-')
     const other = await Writer.open(url, 'second-')
     const { store } = writer
-    const tasks = [
+    const tasks: ((head: Head | null) => Promise<unknown>)[] = [
       (head: Head | null) => appendAfter(head, store, [entry.create('fruit', 'never')]),
       () => store.item('fruit', 'never'),
       async () => 'a refusal that depends on cached state',
