@@ -172,6 +172,14 @@ it('threads and commands that do not listen load neither the listener nor the sc
   }
 })
 
+it('modules import only types of node:http, so that a start does not load the HTTP client (node-http.ts)', () => {
+  const loading = files.filter(
+    (path) =>
+      !isTest(path) && /^import (?!type )[^']*'node:http'/m.test(readFileSync(path, 'utf8')),
+  )
+  expect(loading.map((path) => relative(src, path))).toEqual([])
+})
+
 it('modules without I/O import no I/O module of Node, and only cli reads the environment', () => {
   const impure = files.filter((path) => {
     if (isTest(path) || !NO_IO.includes(moduleOf(path))) return false

@@ -6,7 +6,7 @@ export { varyByOrigin } from './cross-origin-access.ts'
 export { disconnection } from './disconnection.ts'
 export { assetFiles, serveComponentPage, swaggerPage } from './layout.ts'
 export { type Listener, type ListenOptions, startListener } from './listener.ts'
-export { addGauge, addLabeledGauge, registerMetrics } from './metrics.ts'
+export { addGauge, addHistogram, addLabeledGauge, Registry, registerMetrics } from './metrics.ts'
 export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
 export {
   acceptsGzip,

@@ -1,10 +1,9 @@
 import { request } from 'node:http'
 import { pino } from 'pino'
-import { Registry } from 'prom-client'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { HttpComponent } from './component.ts'
 import { type Listener, startListener } from './listener.ts'
-import { addGauge, addLabeledGauge, RequestMetrics, registerMetrics } from './metrics.ts'
+import { addGauge, addLabeledGauge, Registry, RequestMetrics, registerMetrics } from './metrics.ts'
 import { statusFalseReply } from './refusal.ts'
 
 let listener: Listener | null = null
@@ -90,11 +89,12 @@ describe('/metrics', () => {
 })
 
 describe('RequestMetrics', () => {
-  it('counts each request in its bucket and in all larger buckets', () => {
-    const requests = new RequestMetrics()
+  it('counts each request in its bucket and in all larger buckets', async () => {
+    const registry = new Registry()
+    const requests = new RequestMetrics(registry)
     const count = requests.counter('GET', '/a"b\\c')
     for (const ms of [0, 1, 1.1, 5, 30_000, 30_001]) count(200, ms)
-    const text = requests.text()
+    const text = await registry.metrics()
     const name = 'daicho_http_request_seconds'
     expect(text).toMatch(new RegExp(`^# HELP ${name} .+\n# TYPE ${name} histogram\n`))
     const labels = 'method="GET",route="/a\\"b\\\\c",status="200"'

@@ -1,11 +1,12 @@
 import { type LookupOptions, lookup } from 'node:dns'
-import { type IncomingMessage, request as plainRequest, type RequestOptions } from 'node:http'
+import type { IncomingMessage, RequestOptions } from 'node:http'
 import { request as tlsRequest } from 'node:https'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CodedError } from '../base/coded-error.ts'
 import { errorCode } from '../base/errors.ts'
+import { request as plainRequest } from './node-http.ts'
 
 /** Reasons why an outbound request fails. */
 export type OutboundErrorCode =

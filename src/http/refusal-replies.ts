@@ -1,9 +1,10 @@
-import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { type Duplex, finished, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { pieceLimit } from './body-readers.ts'
 import type { HttpComponent, Refusal } from './component.ts'
+import { STATUS_CODES } from './node-http.ts'
 import { createRefusal, type HttpRefusal, toRefusal } from './refusal.ts'
 import { type RequestHeaders, readRequestHeaders } from './request-headers.ts'
 

@@ -1,6 +1,6 @@
-import { METHODS } from 'node:http'
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import type { HttpApp } from './component.ts'
+import { METHODS } from './node-http.ts'
 import { createRefusal, HttpRefusal, httpErrors } from './refusal.ts'
 
 declare module 'fastify' {

@@ -1,5 +1,4 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { Registry } from 'prom-client'
 import type { Clock } from '../base/clock.ts'
 import {
   acceptStrictJson,
@@ -7,6 +6,7 @@ import {
   type HttpApp,
   type HttpComponent,
   type PageFile,
+  Registry,
   registerOpenApiPage,
   statusFalseReply,
 } from '../http/index.ts'

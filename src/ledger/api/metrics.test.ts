@@ -1,6 +1,6 @@
-import { Registry } from 'prom-client'
 import { expect, it } from 'vitest'
 import { startLedgerNode } from '../../../test/support/ledger-node.ts'
+import { Registry } from '../../http/index.ts'
 import { commitMetrics } from './metrics.ts'
 
 it('serves metrics of requests, blocks, the queue, the chain, the store and the feed', async () => {

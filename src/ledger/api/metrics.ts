@@ -1,6 +1,12 @@
-import { Histogram, type Registry } from 'prom-client'
 import { CodedError } from '../../base/coded-error.ts'
-import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../http/index.ts'
+import {
+  addGauge,
+  addHistogram,
+  addLabeledGauge,
+  type HttpApp,
+  type Registry,
+  registerMetrics,
+} from '../../http/index.ts'
 import type { WitnessState } from '../log/witnesses.ts'
 import type { ScheduledVerification } from '../node/scheduled-verification.ts'
 import { findOutage, type LedgerService } from '../node/service.ts'
@@ -24,15 +30,14 @@ export function ledgerMetrics(app: HttpApp, registry: Registry, ledger: LedgerSe
 
 /** Returns a function that adds a stored block to the histograms of commit time, entries and bytes. */
 export function commitMetrics(registry: Registry): (block: CommittedBlock) => void {
-  const histogram = (name: string, help: string, buckets: number[]) =>
-    new Histogram({ name, help, buckets, registers: [registry] })
+  const histogram = addHistogram.bind(null, registry)
   const seconds = histogram('daicho_commit_seconds', 'Time until a block was durable', BUCKETS_S)
   const entries = histogram('daicho_commit_entries', 'Entries of a block', BUCKETS_ENTRIES)
   const bytes = histogram('daicho_commit_bytes', 'Bytes of the entries of a block', BUCKETS_BYTES)
   return (block) => {
-    seconds.observe(block.ms / 1_000)
-    entries.observe(block.entries)
-    bytes.observe(block.bytes)
+    seconds(block.ms / 1_000)
+    entries(block.entries)
+    bytes(block.bytes)
   }
 }
 

@@ -1,8 +1,8 @@
-import { Registry } from 'prom-client'
 import {
   addGauge,
   addLabeledGauge,
   type HttpApp,
+  Registry,
   registerMetrics,
   StatusFalse,
 } from '../../http/index.ts'
