@@ -42,21 +42,22 @@ export function exchange(
   return new Promise((resolve, reject) => {
     const socket = connect(Number(port), hostname)
     socket.setNoDelay(true)
-    let received = Buffer.alloc(0)
+    const replies: RawReply[] = []
+    /** The bytes after the last complete reply. */
+    let left = Buffer.alloc(0)
     const finish = (closed: boolean) => {
       clearTimeout(hang)
       socket.destroy()
-      resolve({ ...parseReplies(received, options.methods ?? []), closed })
+      resolve({ replies, rest: left.toString('latin1'), closed })
     }
     const hang = setTimeout(() => {
       socket.destroy()
       reject(new Error(`no answer to ${JSON.stringify(pieces).slice(0, 500)}`))
     }, options.hangMs ?? HANG_MS)
     socket.on('data', (bytes) => {
-      received = Buffer.concat([received, bytes])
-      if (options.replies === undefined) return
-      const { replies } = parseReplies(received, options.methods ?? [])
-      if (replies.length >= options.replies) finish(false)
+      left = Buffer.concat([left, bytes])
+      left = left.subarray(parseReplies(left, options.methods ?? [], replies))
+      if (replies.length >= (options.replies ?? Number.POSITIVE_INFINITY)) finish(false)
     })
     // Ignored, because a server that refuses a body may close the connection while the client still sends.
     socket.on('error', () => {})
@@ -78,12 +79,11 @@ async function sendPieces(
   if (halfClose) socket.end()
 }
 
-/** Parses the complete replies at the start of `bytes`. Replies to HEAD have no body. */
-function parseReplies(
-  bytes: Buffer,
-  methods: readonly string[],
-): { replies: RawReply[]; rest: string } {
-  const replies: RawReply[] = []
+/**
+ * Parses the complete replies at the start of `bytes` and adds them to `replies`. Returns the offset of their end.
+ * Replies to HEAD have no body.
+ */
+function parseReplies(bytes: Buffer, methods: readonly string[], replies: RawReply[]): number {
   let at = 0
   for (;;) {
     const headEnd = bytes.indexOf('\r\n\r\n', at)
@@ -103,7 +103,7 @@ function parseReplies(
     at = body.end
     if (status >= 200) replies.push({ status, headers, body: body.text })
   }
-  return { replies, rest: bytes.toString('latin1', at) }
+  return at
 }
 
 function bodyAt(
