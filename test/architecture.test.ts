@@ -223,22 +223,22 @@ it('code that runs in browsers imports no Node module', () => {
 /** Maximum number of lines of each module, without tests. Raising one needs a line in a decision record. */
 const LINES_MAX: Readonly<Record<string, number>> = {
   base: 1_160,
-  chain: 3_260,
-  cli: 5_770,
-  client: 2_540,
+  chain: 3_300,
+  cli: 6_010,
+  client: 2_590,
   converter: 3_270,
   dashboard: 5_420,
   exchange: 2_690,
   filter: 1_190,
-  gateway: 2_270,
-  'guarded-path': 180,
-  http: 3_150,
+  gateway: 2_310,
+  'guarded-path': 210,
+  http: 3_270,
   ledger: 14_970,
-  network: 9_750,
+  network: 9_820,
   'rate-feed': 1_700,
   'sample-api': 700,
   storage: 11_160,
-  tokens: 1_210,
+  tokens: 1_260,
 }
 const ENTRIES_MAX: Readonly<Record<string, number>> = { ledger: 14, cli: 12, storage: 14 }
 const FUNCTION_LINES_MAX = 60

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json } from './json.ts'
 
 /** Who makes a change. `iss` is absent for the tokens, the users and the commands of the node itself. */
-export interface Author {
+export type Author = {
   /** The subject: a token's `sub`, or the participant of a network. */
   readonly sub: string
   /** The issuer: the URL of an OpenID provider, or the name of a network. */

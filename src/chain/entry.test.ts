@@ -12,6 +12,7 @@ import {
 } from './entry.ts'
 
 const sha256 = '0123456789abcdef'.repeat(4)
+const BOB = { by: { sub: 'bob', iss: 'net' } }
 const note = { name: 'n"1', content_type: 'text/plain', length: 0, sha256 }
 
 it.each<[string, string, Entry]>([
@@ -41,12 +42,12 @@ it.each<[string, string, Entry]>([
     { serverid: 7, method: 'delete_item', db: 'd"', id: 'i"' },
   ],
   [
-    entryText.attachment('create_attachment', 7, 'd"', 'i"', note),
+    entryText.attachment('create_attachment', 7, { db: 'd"', id: 'i"' }, note),
     `{"attachment":{"content_type":"text/plain","length":0,"name":"n\\"1","sha256":"${sha256}"},"db":"d\\"","id":"i\\"","method":"create_attachment","serverid":7}`,
     { serverid: 7, method: 'create_attachment', db: 'd"', id: 'i"', attachment: note },
   ],
   [
-    entryText.attachment('delete_attachment', 7, 'd', 'i', null),
+    entryText.attachment('delete_attachment', 7, { db: 'd', id: 'i' }, null),
     '{"attachment":{},"db":"d","id":"i","method":"delete_attachment","serverid":7}',
     { serverid: 7, method: 'delete_attachment', db: 'd', id: 'i', attachment: {} },
   ],
@@ -54,6 +55,39 @@ it.each<[string, string, Entry]>([
     entryText.eraseItem(7, 'd"', 'i"', [3, 16_384 + 2]),
     '{"db":"d\\"","id":"i\\"","method":"erase_item","positions":["0.3","1.2"],"serverid":7}',
     { serverid: 7, method: 'erase_item', db: 'd"', id: 'i"', positions: ['0.3', '1.2'] },
+  ],
+  [
+    entryText.database('create_db', 7, 'd', { by: { sub: 'a"' }, reason: 'w"y' }),
+    '{"by":{"sub":"a\\""},"db":"d","method":"create_db","reason":"w\\"y","serverid":7}',
+    { serverid: 7, method: 'create_db', db: 'd', by: { sub: 'a"' }, reason: 'w"y' },
+  ],
+  [
+    entryText.item('create_item', 7, 'd', '{"id":"1"}', BOB),
+    '{"by":{"iss":"net","sub":"bob"},"db":"d","item":{"id":"1"},"method":"create_item","serverid":7}',
+    { serverid: 7, method: 'create_item', db: 'd', item: { id: '1' }, ...BOB },
+  ],
+  [
+    entryText.deleteItem(7, 'd', 'i', BOB),
+    '{"by":{"iss":"net","sub":"bob"},"db":"d","id":"i","method":"delete_item","serverid":7}',
+    { serverid: 7, method: 'delete_item', db: 'd', id: 'i', ...BOB },
+  ],
+  [
+    entryText.attachment('delete_attachment', 7, { db: 'd', id: 'i' }, note, BOB),
+    `{"attachment":{"content_type":"text/plain","length":0,"name":"n\\"1","sha256":"${sha256}"},"by":{"iss":"net","sub":"bob"},"db":"d","id":"i","method":"delete_attachment","serverid":7}`,
+    { serverid: 7, method: 'delete_attachment', db: 'd', id: 'i', attachment: note, ...BOB },
+  ],
+  [
+    entryText.eraseItem(7, 'd', 'i', [3], { ...BOB, reason: 'GDPR' }),
+    '{"by":{"iss":"net","sub":"bob"},"db":"d","id":"i","method":"erase_item","positions":["0.3"],"reason":"GDPR","serverid":7}',
+    {
+      serverid: 7,
+      method: 'erase_item',
+      db: 'd',
+      id: 'i',
+      positions: ['0.3'],
+      ...BOB,
+      reason: 'GDPR',
+    },
   ],
 ])('prints and parses the entry %s', (text, bytes, entry) => {
   expect(text).toBe(bytes)

@@ -1,5 +1,6 @@
+import { type Author, decodeAuthor, isTextWithin } from '../base/author.ts'
 import { canonicalString } from '../base/canonical-json.ts'
-import { isCount, isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import { isCount, isJsonObject, type Json, type JsonObject, parseJson } from '../base/json.ts'
 
 /** An item as stored: any JSON object with a string `id`. */
 export type Item = JsonObject & { id: string }
@@ -17,23 +18,27 @@ export type Attachment = {
 /** An attachment in an erased entry: an object without members. */
 export type ErasedAttachment = { readonly [Member in keyof Attachment]?: never }
 
+/** Who made a change, and why. An entry of a node that requires tokens always has an author. */
+export type Authorship = {
+  readonly by?: Author
+  /** 1 to REASON_BYTES_MAX bytes. */
+  readonly reason?: string
+}
+
+export const REASON_BYTES_MAX = 1_024
+
 /**
  * A recorded change, with the member names of the specification (“Ledger entry”). `serverid` identifies the node that
- * recorded the change. The specification does not define `delete_db`, `erase_item` and the methods of attachments;
- * see docs/reference/ledger/chain-format.md.
+ * recorded the change. The specification does not define `delete_db`, `erase_item`, the methods of attachments, and who
+ * made the change; see docs/reference/ledger/chain-format.md.
  */
-export type Entry =
-  | { serverid: number; method: 'create_db' | 'delete_db'; db: string }
-  | { serverid: number; method: 'create_item' | 'update_item'; db: string; item: Item }
-  | { serverid: number; method: 'delete_item'; db: string; id: string }
-  | {
-      serverid: number
-      method: AttachmentMethod
-      db: string
-      id: string
-      attachment: Attachment | ErasedAttachment
-    }
-  | { serverid: number; method: 'erase_item'; db: string; id: string; positions: string[] }
+export type Entry = Authorship & { serverid: number; db: string } & (
+    | { method: 'create_db' | 'delete_db' }
+    | { method: 'create_item' | 'update_item'; item: Item }
+    | { method: 'delete_item'; id: string }
+    | { method: AttachmentMethod; id: string; attachment: Attachment | ErasedAttachment }
+    | { method: 'erase_item'; id: string; positions: string[] }
+  )
 
 export type AttachmentMethod = 'create_attachment' | 'delete_attachment'
 
@@ -49,36 +54,60 @@ export const ENTRIES_BYTES_MAX: number = 64 * 1024 * 1024
  * canonical text of the item, including its id.
  */
 export const entryText = {
-  database(method: 'create_db' | 'delete_db', serverId: number, db: string): string {
-    return `{"db":${canonicalString(db)},"method":"${method}","serverid":${serverId}}`
+  database(
+    method: 'create_db' | 'delete_db',
+    serverId: number,
+    db: string,
+    made: Authorship = {},
+  ): string {
+    return `{${byMember(made)}"db":${canonicalString(db)},"method":"${method}",${reasonMember(made)}"serverid":${serverId}}`
   },
   item(
     method: 'create_item' | 'update_item',
     serverId: number,
     db: string,
     itemText: string,
+    made: Authorship = {},
   ): string {
-    return `{"db":${canonicalString(db)},"item":${itemText},"method":"${method}","serverid":${serverId}}`
+    return `{${byMember(made)}"db":${canonicalString(db)},"item":${itemText},"method":"${method}",${reasonMember(made)}"serverid":${serverId}}`
   },
-  deleteItem(serverId: number, db: string, id: string): string {
-    return `{"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"delete_item","serverid":${serverId}}`
+  deleteItem(serverId: number, db: string, id: string, made: Authorship = {}): string {
+    return `{${byMember(made)}"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"delete_item",${reasonMember(made)}"serverid":${serverId}}`
   },
   /** Returns a `create_attachment` or `delete_attachment` entry. If `attachment` is null, returns the erased form. */
   attachment(
     method: AttachmentMethod,
     serverId: number,
-    db: string,
-    id: string,
+    { db, id }: { readonly db: string; readonly id: string },
     attachment: Attachment | null,
+    made: Authorship = {},
   ): string {
     const about = attachment === null ? '{}' : attachmentText(attachment)
-    return `{"attachment":${about},"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"${method}","serverid":${serverId}}`
+    return `{"attachment":${about},${byMember(made)}"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"${method}",${reasonMember(made)}"serverid":${serverId}}`
   },
   /** `positions` are packed, in ascending order. */
-  eraseItem(serverId: number, db: string, id: string, positions: readonly number[]): string {
+  eraseItem(
+    serverId: number,
+    db: string,
+    id: string,
+    positions: readonly number[],
+    made: Authorship = {},
+  ): string {
     const texts = positions.map((position) => `"${positionText(position)}"`).join(',')
-    return `{"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"erase_item","positions":[${texts}],"serverid":${serverId}}`
+    return `{${byMember(made)}"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"erase_item","positions":[${texts}],${reasonMember(made)}"serverid":${serverId}}`
   },
+}
+
+/** Returns the member `by` of a canonical entry with the comma after it, or an empty text. */
+function byMember({ by }: Authorship): string {
+  if (by === undefined) return ''
+  const issuer = by.iss === undefined ? '' : `"iss":${canonicalString(by.iss)},`
+  return `"by":{${issuer}"sub":${canonicalString(by.sub)}},`
+}
+
+/** Returns the member `reason` of a canonical entry with the comma after it, or an empty text. */
+function reasonMember({ reason }: Authorship): string {
+  return reason === undefined ? '' : `"reason":${canonicalString(reason)},`
 }
 
 /** The canonical text (RFC 8785) of an attachment. */
@@ -95,30 +124,71 @@ export function decodeEntry(value: Json): Entry | null {
   const { serverid, method, db, item, id, attachment, positions } = value
   if (typeof serverid !== 'number' || !Number.isSafeInteger(serverid)) return null
   if (typeof db !== 'string') return null
-  const members = Object.keys(value).length
+  const made = decodeAuthorship(value)
+  if (made === null) return null
+  const common = { serverid, db, ...made }
+  // The members besides those of every entry.
+  const members = Object.keys(value).length - 2 - Object.keys(made).length
   switch (method) {
     case 'create_db':
     case 'delete_db':
-      return members === 3 ? { serverid, method, db } : null
+      return members === 1 ? { ...common, method } : null
     case 'create_item':
     case 'update_item':
-      return members === 4 && isItem(item) ? { serverid, method, db, item } : null
+      return members === 2 && isItem(item) ? { ...common, method, item } : null
     case 'delete_item':
-      return members === 4 && typeof id === 'string' ? { serverid, method, db, id } : null
+      return members === 2 && typeof id === 'string' ? { ...common, method, id } : null
     case 'create_attachment':
     case 'delete_attachment': {
       const about = isEmpty(attachment) ? {} : decodeAttachment(attachment)
-      return members === 5 && typeof id === 'string' && about !== null
-        ? { serverid, method, db, id, attachment: about }
+      return members === 3 && typeof id === 'string' && about !== null
+        ? { ...common, method, id, attachment: about }
         : null
     }
     case 'erase_item':
-      return members === 5 && typeof id === 'string' && isPositions(positions)
-        ? { serverid, method, db, id, positions }
+      return members === 3 && typeof id === 'string' && isPositions(positions)
+        ? { ...common, method, id, positions }
         : null
     default:
       return null
   }
+}
+
+/** Returns `by` and `reason` of an entry, or null if one of them is invalid. */
+function decodeAuthorship({ by, reason }: JsonObject): Authorship | null {
+  const author = by === undefined ? undefined : decodeAuthor(by)
+  if (author === null || (reason !== undefined && !isReason(reason))) return null
+  return pickAuthorship({ by: author, reason })
+}
+
+/** Returns only `by` and `reason`, without members that are undefined. */
+export function pickAuthorship({
+  by,
+  reason,
+}: { readonly [Member in keyof Authorship]: Authorship[Member] | undefined }): Authorship {
+  return { ...(by === undefined ? {} : { by }), ...(reason === undefined ? {} : { reason }) }
+}
+
+/** The members of a canonical entry up to `db`. The members of an attachment or an author are texts and numbers. */
+const HEAD =
+  /^\{(?:"attachment":\{(?:"(?:[^"\\]|\\.)*"|[^"{}])*\},)?(?:"by":(\{(?:"(?:[^"\\]|\\.)*"|[^"{}])*\}),)?"db":("(?:[^"\\]|\\.)*")/
+
+/** The database and the author of an entry. */
+export interface EntryHead {
+  readonly db: string
+  readonly by: Author | null
+}
+
+/** Returns the head of a canonical entry, or null. Does not parse the item. */
+export function parseEntryHead(text: string): EntryHead | null {
+  const [, by, db] = HEAD.exec(text) ?? []
+  if (db === undefined) return null
+  return { db: parseJson(db), by: by === undefined ? null : decodeAuthor(parseJson(by)) }
+}
+
+/** Whether `value` can be the reason of a change. */
+export function isReason(value: unknown): value is string {
+  return isTextWithin(value, REASON_BYTES_MAX)
 }
 
 /** Whether `entry` has the content of its method; an erased attachment has none. */

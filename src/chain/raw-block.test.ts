@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { decodeAuthor } from '../base/author.ts'
 import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, parseJson } from '../base/json.ts'
 import { sealBlock } from './block.ts'
 import { type BlockParts, parseBlockParts, provenBlockJson } from './block-json.ts'
 import { plainValue } from './contract/test-plain.ts'
+import { type Authorship, entryText, isReason } from './entry.ts'
 import { type RawBlock, RawEntry, rawBlocks, rawEntry } from './raw-block.ts'
 
 const SERVER_ID = 4_126
@@ -147,19 +149,22 @@ function parsedEntry(text: string): Omit<RawEntry, 'text'> | null {
   try {
     const value: Json = parseJson(text)
     if (!isJsonObject(value) || canonicalJson(value) !== text) return null
-    const { db, method, item, serverid } = value
+    const { by, reason, ...plain } = value
+    const { db, method, item, serverid } = plain
     if (typeof db !== 'string' || !isJsonObject(item) || typeof item.id !== 'string') return null
     if (method !== 'create_item' && method !== 'update_item') return null
-    return serverid === SERVER_ID && Object.keys(value).length === 4
-      ? { method, db, id: item.id, itemText: canonicalJson(item) }
+    if (by !== undefined && decodeAuthor(by) === null) return null
+    if (reason !== undefined && !isReason(reason)) return null
+    return serverid === SERVER_ID && Object.keys(plain).length === 4
+      ? { method, db, id: item.id, itemText: canonicalJson(item), plainText: canonicalJson(plain) }
       : null
   } catch {
     return null
   }
 }
 
-const entryWith = (itemText: string) =>
-  `{"db":"d","item":${itemText},"method":"update_item","serverid":${SERVER_ID}}`
+const entryWith = (itemText: string, made: Authorship = {}) =>
+  entryText.item('update_item', SERVER_ID, 'd', itemText, made)
 const plainText = fc.string({
   unit: fc.constantFrom(...'aZ09 .é本🍎/id"\\\n\u0001\u007f'),
   maxLength: 6,
@@ -169,10 +174,19 @@ const plainItem = fc
   .tuple(fc.dictionary(plainText, plain, { maxKeys: 6 }), plainText)
   .map(([members, id]) => canonicalJson({ ...members, id }))
 
+const nonEmpty = fc.oneof(
+  plainText.filter((text) => text !== ''),
+  fc.constantFrom('é'.repeat(128), 'x'.repeat(256)),
+)
+const authorship: fc.Arbitrary<Authorship> = fc.record(
+  { by: fc.record({ sub: nonEmpty, iss: nonEmpty }, { requiredKeys: ['sub'] }), reason: nonEmpty },
+  { requiredKeys: [] },
+)
+
 it('accepts every entry that creates or changes an item', () => {
   fc.assert(
-    fc.property(plainItem, (itemText) => {
-      const text = entryWith(itemText)
+    fc.property(plainItem, authorship, (itemText, made) => {
+      const text = entryWith(itemText, made)
       const entry = rawEntry(text, SERVER_ID)
       expect(entry).toEqual(expect.objectContaining({ text, itemText }))
       expect(entry).toMatchObject(parsedEntry(text) ?? { text: 'is not an entry' })
@@ -186,11 +200,12 @@ it('rejects an entry in which one byte was changed, unless parsing the entry giv
   fc.assert(
     fc.property(
       plainItem,
+      authorship,
       fc.nat(),
       fc.constantFrom(...changes),
       fc.nat(2),
-      (item, at, put, cut) => {
-        const text = entryWith(item)
+      (item, made, at, put, cut) => {
+        const text = entryWith(item, made)
         const place = at % (text.length + 1)
         // Decoded UTF-8 never contains a lone surrogate.
         const changed = (text.slice(0, place) + put + text.slice(place + cut)).toWellFormed()

@@ -1,3 +1,4 @@
+import { decodeAuthor } from '../base/author.ts'
 import { parseJson } from '../base/json.ts'
 import { FOREIGN_DEPTH_MAX, parseForeignJsonOrNull } from '../base/strict-json.ts'
 import {
@@ -6,7 +7,7 @@ import {
   parseBlockParts,
   provenBlockJson,
 } from './block-json.ts'
-import { ENTRIES_MAX } from './entry.ts'
+import { ENTRIES_MAX, isReason } from './entry.ts'
 
 // Cuts the text of blocks into the texts of their entries, if it is exactly what `provenBlockJson` and `entryText` write.
 // Items are checked, but never parsed: a parsed text takes up to 25 times its size, so the page of a hostile node could
@@ -19,13 +20,16 @@ export class RawEntry {
   readonly db: string
   readonly id: string
   readonly itemText: string
+  /** The text without `by` and `reason`. */
+  readonly plainText: string
 
   constructor(
     text: string,
     method: RawEntry['method'],
-    { db, id, itemText }: { db: string; id: string; itemText: string },
+    { db, id, itemText, plainText }: Pick<RawEntry, 'db' | 'id' | 'itemText' | 'plainText'>,
   ) {
     this.text = text
+    this.plainText = plainText
     this.method = method
     this.db = db
     this.id = id
@@ -129,14 +133,19 @@ export function rawEntry(text: string, serverId: number): RawEntry | null {
 
 /** The escapes of RFC 8785 section 3.2.2.2. */
 const ESCAPE = /\\(?:["\\bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))/y
-const DB = '{"db":'
+const BY = '{"by":'
+const DB = '"db":'
 const ITEM = ',"item":'
 const METHODS = ['create_item', 'update_item'] as const
+const REASON = '"reason":'
+/** An author in printable ASCII without escapes, as almost all are. Others are parsed. */
+const PLAIN_BY = /\{"by":\{(?:"iss":"[ !#-[\]-~]{1,512}",)?"sub":"[ !#-[\]-~]{1,256}"\},/y
 
 /** Returns the entry at `start`, or null. */
 function rawEntryAt(text: string, start: number, serverId: number): RawEntry | null {
-  const dbStart = start + DB.length
-  if (!text.startsWith(DB, start) || text.charCodeAt(dbStart) !== QUOTE) return null
+  const head = authorEnd(text, start)
+  const dbStart = head + DB.length
+  if (head === NONE || !text.startsWith(DB, head) || text.charCodeAt(dbStart) !== QUOTE) return null
   const dbEnd = stringEnd(text, dbStart)
   if (dbEnd === NONE || !text.startsWith(ITEM, dbEnd)) return null
   const itemStart = dbEnd + ITEM.length
@@ -147,15 +156,42 @@ function rawEntryAt(text: string, start: number, serverId: number): RawEntry | n
       : NONE
   if (itemEnd === NONE || item.id === null) return null
   for (const method of METHODS) {
-    const rest = `,"method":"${method}","serverid":${serverId}}`
-    if (!text.startsWith(rest, itemEnd)) continue
-    return new RawEntry(text.slice(start, itemEnd + rest.length), method, {
+    const verb = `,"method":"${method}",`
+    if (!text.startsWith(verb, itemEnd)) continue
+    const verbEnd = itemEnd + verb.length
+    const reasonEnd = endAfterReason(text, verbEnd)
+    const rest = `"serverid":${serverId}}`
+    if (reasonEnd === NONE || !text.startsWith(rest, reasonEnd)) return null
+    const whole = text.slice(start, reasonEnd + rest.length)
+    const isPlain = head === start + 1 && reasonEnd === verbEnd
+    return new RawEntry(whole, method, {
       db: unescaped(text.slice(dbStart, dbEnd)),
       id: item.id,
       itemText: text.slice(itemStart, itemEnd),
+      plainText: isPlain ? whole : `{${text.slice(head, verbEnd)}${rest}`,
     })
   }
   return null
+}
+
+/** Returns the end of the brace at `start` and of the author after it, if there is one; NONE if it is not canonical. */
+function authorEnd(text: string, start: number): number {
+  if (!text.startsWith(BY, start)) return text.charCodeAt(start) === OPEN_OBJECT ? start + 1 : NONE
+  PLAIN_BY.lastIndex = start
+  if (PLAIN_BY.test(text)) return PLAIN_BY.lastIndex
+  const by = start + BY.length
+  const end = text.charCodeAt(by) === OPEN_OBJECT ? objectEnd(text, by, 1, { id: null }) : NONE
+  const isAuthor = end !== NONE && decodeAuthor(parseJson(text.slice(by, end))) !== null
+  return isAuthor && text.charCodeAt(end) === COMMA ? end + 1 : NONE
+}
+
+/** Returns `start`, or the end of the reason at `start` and of the comma after it; NONE if it is not canonical. */
+function endAfterReason(text: string, start: number): number {
+  if (!text.startsWith(REASON, start)) return start
+  const from = start + REASON.length
+  const end = text.charCodeAt(from) === QUOTE ? stringEnd(text, from) : NONE
+  if (end === NONE || !isReason(unescaped(text.slice(from, end)))) return NONE
+  return text.charCodeAt(end) === COMMA ? end + 1 : NONE
 }
 
 // Code units of JSON (RFC 8259 section 2), because comparing numbers creates no strings.

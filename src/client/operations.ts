@@ -130,6 +130,15 @@ export interface Operations {
         item?: { [member: string]: unknown }
         /** Present if the content of the revision was erased */
         erased?: true
+        /** Who made the change */
+        by?: {
+          /** Subject of the token, or participant of a network */
+          sub: string
+          /** Issuer; absent for the tokens and commands of this node */
+          iss?: string
+        }
+        /** Why the change was made, 1 to 1024 bytes */
+        reason?: string
       }[]
       limit: number
       /** Cursor of the next page; null on the last page */
@@ -156,6 +165,15 @@ export interface Operations {
           method: string
           /** Name of the database */
           db: string
+          /** Who made the change */
+          by?: {
+            /** Subject of the token, or participant of a network */
+            sub: string
+            /** Issuer; absent for the tokens and commands of this node */
+            iss?: string
+          }
+          /** Why the change was made, 1 to 1024 bytes */
+          reason?: string
           [member: string]: unknown
         }[]
         timestamps: readonly number[]
@@ -181,18 +199,22 @@ export interface Operations {
               method: 'create_db' | 'delete_db'
               /** Name of the database */
               db: string
+              /** Why the change was made, 1 to 1024 bytes */
+              reason?: string
             }
           | {
               method: 'create_item' | 'update_item'
               db: string
               /** Any JSON object */
               item: { [member: string]: unknown }
+              reason?: string
             }
           | {
               method: 'delete_item'
               db: string
               /** Id of the item */
               id: string
+              reason?: string
             }
         )[]
       }

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import type { Author } from '../base/author.ts'
 import { CodedError } from '../base/coded-error.ts'
 import type { LedgerService, UnitOfWork } from '../ledger/index.ts'
 import type { SourceAttachment } from './formats/record.ts'
@@ -31,19 +32,23 @@ export function isOutcomeUnknown(error: unknown): boolean {
   )
 }
 
-/** Returns a target for a ledger that this process has opened and locked. */
-export function serviceTarget(service: LedgerService): LoadTarget {
+/** Returns a target for a ledger that this process has opened and locked. `by`: the author of the changes, or null. */
+export function serviceTarget(service: LedgerService, by: Author | null = null): LoadTarget {
+  const made = by === null ? {} : { by }
+  const conditionsFor = (key: string) => ({
+    ...{ ...made, precondition: null, idempotency: idempotencyFor(key) },
+  })
   return {
     async createDatabase(db, key, before) {
       if (before !== null) {
         if ((await service.read.databases()).includes(db)) return false
         await before()
       }
-      const conditions = { precondition: null, idempotency: idempotencyFor(key) }
-      return unlessCode('DATABASE_EXISTS', service.write.createDatabase(db, conditions))
+      const creation = service.write.createDatabase(db, conditionsFor(key))
+      return unlessCode('DATABASE_EXISTS', creation)
     },
     async record(unit, key) {
-      await service.write.recordUnit(unit, { precondition: null, idempotency: idempotencyFor(key) })
+      await service.write.recordUnit(unit, conditionsFor(key))
     },
     async read(db, id) {
       return (await service.read.item(db, id))?.text ?? null
@@ -55,6 +60,7 @@ export function serviceTarget(service: LedgerService): LoadTarget {
         announcedLength: bytes.length,
         digests: [],
         conditions: {
+          ...made,
           precondition: { match: null, noneMatch: [hash('sha256', bytes, 'hex')] },
           keyed: { key: idempotency.key, with: () => idempotency },
         },

@@ -1,5 +1,6 @@
 import {
   type BusinessNetwork,
+  type Caller,
   type FieldDefault,
   type Model,
   NetworkError,
@@ -59,8 +60,8 @@ export class GatewayService {
   }
 
   /** Deploys the network in a `.bna`. */
-  async deploy(archive: Buffer): Promise<NetworkSummary> {
-    const network = await this.#networks.deploy(readDefinition(archive))
+  async deploy(archive: Buffer, caller: Caller): Promise<NetworkSummary> {
+    const network = await this.#networks.deploy(readDefinition(archive), caller)
     return this.#summary(network.definition.name)
   }
 
@@ -68,7 +69,7 @@ export class GatewayService {
   async upgrade(
     name: string,
     archive: Buffer,
-    defaults: readonly FieldDefault[],
+    { defaults, caller }: { readonly defaults: readonly FieldDefault[]; readonly caller: Caller },
   ): Promise<NetworkSummary> {
     const next = readDefinition(archive)
     if (next.name !== name) {
@@ -77,7 +78,7 @@ export class GatewayService {
         `the archive contains the network ${next.name}, not ${name}`,
       )
     }
-    await this.#networks.upgrade(next, defaults)
+    await this.#networks.upgrade(next, defaults, caller)
     return this.#summary(name)
   }
 
@@ -87,8 +88,8 @@ export class GatewayService {
   }
 
   /** Removes a network permanently. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
-  remove(name: string): Promise<void> {
-    return this.#networks.remove(name)
+  remove(name: string, caller: Caller): Promise<void> {
+    return this.#networks.remove(name, caller)
   }
 
   #summary(name: string): NetworkSummary {

@@ -8,7 +8,7 @@ const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
 const REQUEST_HEADERS = [
   ...['authorization', 'x-access-token', 'x-api-key', 'content-type', 'accept'],
   ...['if-match', 'if-none-match', 'if-range', 'range', 'idempotency-key', 'last-event-id'],
-  ...['content-digest', 'repr-digest'],
+  ...['content-digest', 'repr-digest', 'ledger-reason'],
 ].join(', ')
 /** Reply headers of all components that a script may read only if they are exposed. */
 const REPLY_HEADERS = [

@@ -65,4 +65,4 @@ export {
   networkItemId,
   requireAttachmentName,
 } from './write/names.ts'
-export { type Operation, toCreation, toUnit } from './write/unit-of-work.ts'
+export { type Operation, toCreation, toUnit, withAuthorship } from './write/unit-of-work.ts'

@@ -24,6 +24,7 @@ export const statusOfLedger = {
   PRECONDITION_FAILED: 412, // the item does not match If-Match or If-None-Match
   IDEMPOTENCY_KEY_INVALID: 400,
   IDEMPOTENCY_KEY_REUSED: 422, // another request used this key
+  REASON_INVALID: 400, // the reason of a change is empty, too long, or not percent-encoded
   UNIT_EMPTY: 400, // a list without entries
   UNIT_TOO_LARGE: 413, // more entries or bytes than one block may hold
   OWNED_BY_NETWORK: 409, // a network's database changes only through the network

@@ -102,8 +102,22 @@ const about = (change: Readonly<Record<string, string>>) => {
 const erasing = (positions: string) =>
   `{"db":"fruit","id":"plum","method":"erase_item","positions":${positions},${ending}`
 
+const byAuthor = (by: string) => `{"by":${by},${ENTRY.slice(1)}`
+const because = (reason: string) => ENTRY.replace('"serverid"', `"reason":${reason},"serverid"`)
+
 /** Entries that no chain contains. */
 export const REFUSED_ENTRIES: readonly (readonly [name: string, entry: string])[] = [
+  ...['"alice"', 'null', '{}', '[]', '{"iss":"a"}', '{"sub":""}', '{"sub":1}', '{"sub":null}'].map(
+    (by) => [`the author ${by}`, byAuthor(by)] as const,
+  ),
+  ...['{"iss":"","sub":"a"}', '{"iss":1,"sub":"a"}', '{"name":"b","sub":"a"}'].map(
+    (by) => [`the author ${by}`, byAuthor(by)] as const,
+  ),
+  ['a subject of 257 bytes', byAuthor(`{"sub":"${'x'.repeat(257)}"}`)],
+  ['a subject of 86 characters of three bytes', byAuthor(`{"sub":"${'台'.repeat(86)}"}`)],
+  ['an issuer of 513 bytes', byAuthor(`{"iss":"${'x'.repeat(513)}","sub":"a"}`)],
+  ...['""', '1', 'null', '{}'].map((reason) => [`the reason ${reason}`, because(reason)] as const),
+  ['a reason of 1,025 bytes', because(`"${'x'.repeat(1_025)}"`)],
   ...['NaN', 'Infinity', '-Infinity', '1e400', '-1e400'].map((n) => [n, priced(n)] as const),
   ...['01', '+1', '.5', '1.', '0x1', 'undefined'].map((n) => [`number ${n}`, priced(n)] as const),
   ['another server id', ENTRY.replace(`${SERVER_ID}}`, `${SERVER_ID + 1}}`)],

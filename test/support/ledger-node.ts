@@ -110,6 +110,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
     folder,
     store: await databaseOf(folder),
     clock,
+    authorRequired: options.tokens !== undefined,
     ...(options.schedule === undefined ? {} : { schedule: options.schedule }),
     ...(options.feedBounds === undefined ? {} : { feedBounds: options.feedBounds }),
     ...(options.peers === undefined ? {} : { peers: options.peers }),

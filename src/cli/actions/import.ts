@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import type { Author } from '../../base/author.ts'
 import { systemClock } from '../../base/clock.ts'
 import {
   type ImportOptions,
@@ -12,7 +13,9 @@ import {
   rootUrl,
 } from '../../ledger/core.ts'
 import { readSettings, type Settings } from '../composition/settings.ts'
+import { findCommandAuthor, refuseAuthor } from '../node/author.ts'
 import { nodeFolder, onStore } from '../node/node-folder.ts'
+import type { AuthorFlags } from '../node/node-options.ts'
 import {
   count,
   formatFields,
@@ -26,13 +29,15 @@ import { onExport, readBytes } from './export.ts'
 
 type Progress = ImportOptions['progress']
 
-interface ImportFlags {
+interface ImportFlags extends AuthorFlags {
   readonly key?: string
   readonly json?: boolean
 }
 
-export async function runImport(file: string, { key: vkey, json }: ImportFlags): Promise<void> {
+export async function runImport(file: string, flags: ImportFlags): Promise<void> {
+  const { key: vkey, json } = flags
   const settings = readSettings(process.env)
+  const by = findNewAuthor(settings, flags)
   const folder = nodeFolder(settings, { mayBeNew: vkey !== undefined })
   const chunks = readBytes(file)
   const create = <Result>(importInto: (progress: Progress) => Promise<Result>) =>
@@ -45,7 +50,7 @@ export async function runImport(file: string, { key: vkey, json }: ImportFlags):
     const { result, seconds } = await create((progress) =>
       importAsNewChain({
         ...{ folder, database: settings.STORE, vkey, chunks, progress, clock: systemClock },
-        threads: availableParallelism() - 1,
+        ...{ by, threads: availableParallelism() - 1 },
       }),
     )
     print(json, restoredJson(folder, result), restoredText(result, seconds))
@@ -65,20 +70,17 @@ export async function runImport(file: string, { key: vkey, json }: ImportFlags):
   print(json, { status: true, folder, serverId, blocks, entries, headId, blobs }, text)
 }
 
-interface RestoreFlags {
+interface RestoreFlags extends AuthorFlags {
   readonly from: string
   readonly serverid: number
   readonly key?: string
   readonly json?: boolean
 }
 
-export async function runRestore({
-  from,
-  serverid: serverId,
-  key,
-  json,
-}: RestoreFlags): Promise<void> {
+export async function runRestore(flags: RestoreFlags): Promise<void> {
+  const { from, serverid: serverId, key, json } = flags
   const settings = readSettings(process.env)
+  const by = findNewAuthor(settings, flags)
   const folder = nodeFolder(settings, { mayBeNew: key !== undefined })
   const { PEERS_ALLOW_PRIVATE: allowPrivate } = settings
   const { result, seconds } = await withProgress('restoring', (line) =>
@@ -90,12 +92,18 @@ export async function runRestore({
           ...{ vkey: key ?? null, clock: systemClock },
           source: (signer) => new PeerClient({ url, serverId, allowPrivate, signer }),
           progress: (done) => line.update(shareDone(done), `${done.blocks} blocks`),
-          threads: availableParallelism() - 1,
+          ...{ by, threads: availableParallelism() - 1 },
         }),
       )
     }),
   )
   print(json, restoredJson(folder, result), restoredText(result, seconds))
+}
+
+/** Returns the author of the entries of a new chain, or null. Errors: Exit (usage) if the old chain is continued. */
+function findNewAuthor(settings: Settings, flags: ImportFlags): Author | null {
+  if (flags.key === undefined) refuseAuthor(flags, 'only a new chain, with --key, gets new entries')
+  return findCommandAuthor(settings, flags)
 }
 
 interface DatabaseTarget extends Pick<Settings, 'STORE'> {

@@ -29,6 +29,7 @@ import {
 } from '../../exchange/index.ts'
 import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit, formatReason } from '../exit.ts'
+import { findCommandAuthor, refuseAuthor } from '../node/author.ts'
 import {
   itemIdFor,
   type LoadIdentity,
@@ -37,7 +38,7 @@ import {
   readStamp,
 } from '../node/load-state.ts'
 import { nodeFolder, onStore } from '../node/node-folder.ts'
-import type { NodeFlags } from '../node/node-options.ts'
+import type { AuthorFlags, NodeFlags } from '../node/node-options.ts'
 import { nodeTarget } from '../node/node-target.ts'
 import { openStoppedNode } from '../node/stopped-node.ts'
 import {
@@ -55,7 +56,7 @@ const CHUNK_BYTES = 64 * 1024
 /** Placeholder in the database name for the table of a record. */
 const TABLE = '{table}'
 
-interface LoadFlags extends NodeFlags {
+interface LoadFlags extends NodeFlags, AuthorFlags {
   readonly format?: SourceFormat
   readonly id?: string
   readonly schema?: string
@@ -218,14 +219,17 @@ interface OpenTarget {
   close(): Promise<void>
 }
 
-async function openTarget({ url, token }: LoadFlags): Promise<OpenTarget> {
+async function openTarget(flags: LoadFlags): Promise<OpenTarget> {
+  const { url, token } = flags
   if (url !== undefined) {
+    refuseAuthor(flags, 'the running node takes the author from the token')
     return { target: nodeTarget({ url, token }), name: url, close: async () => {} }
   }
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })
   const { service, close } = await openStoppedNode(settings, folder)
-  return { target: serviceTarget(service), name: resolve(folder), close }
+  const target = serviceTarget(service, findCommandAuthor(settings, flags))
+  return { target, name: resolve(folder), close }
 }
 
 /** Waits until a load ends. Returns what was loaded, and the error that ended the load early. */

@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander'
 import { addFolderOption } from '../node/node-folder.ts'
+import { addAuthorOption } from '../node/node-options.ts'
 import { actionsFrom } from './action.ts'
 
 const run = actionsFrom(() => import('../actions/import.ts'))
@@ -24,7 +25,7 @@ export function importCommand(): Command {
         '2: the file is not an export. 78: the folder is not suitable.',
     )
     .action(run('runImport'))
-  return addFolderOption(command)
+  return addFolderOption(addAuthorOption(command))
 }
 
 export function restoreCommand(): Command {
@@ -49,7 +50,7 @@ export function restoreCommand(): Command {
         '2: wrong arguments. 78: the folder is not suitable.',
     )
     .action(run('runRestore'))
-  return addFolderOption(command)
+  return addFolderOption(addAuthorOption(command))
 }
 
 function parseServerId(text: string): number {

@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander'
 import { CONFLICT_POLICIES, SOURCE_FORMATS } from '../../exchange/choices.ts'
 import { addFolderOption } from '../node/node-folder.ts'
-import { addNodeOptions } from '../node/node-options.ts'
+import { addAuthorOption, addNodeOptions } from '../node/node-options.ts'
 import { actionsFrom } from './action.ts'
 
 const run = actionsFrom(() => import('../actions/load.ts'))
@@ -44,5 +44,5 @@ export function loadCommand(): Command {
         'what was loaded. 2: wrong arguments. 78: the folder is not suitable, or its node is running.',
     )
     .action(run('runLoad'))
-  return addFolderOption(addNodeOptions(command))
+  return addFolderOption(addAuthorOption(addNodeOptions(command)))
 }

@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { addFolderOption } from '../node/node-folder.ts'
+import { addAuthorOption } from '../node/node-options.ts'
 import { actionsFrom } from './action.ts'
 
 const run = actionsFrom(() => import('../actions/network.ts'))
@@ -100,5 +101,5 @@ function nodeCommand(parent: Command, name: string, about: string): Command {
     .option('--url <address>', 'the gateway of a running node')
     .option('--json', JSON_ABOUT)
     .addHelpText('after', WHERE)
-  return addFolderOption(command, 'data folder of the stopped node')
+  return addFolderOption(addAuthorOption(command), 'data folder of the stopped node')
 }

@@ -157,6 +157,7 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
             report: (state) => reportVerification(state, logger),
           },
     clock,
+    authorRequired: settings.TOKENS === 'required',
   })
   onClose(() => ledger.close())
   if (settings.STORE !== null) {

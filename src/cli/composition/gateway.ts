@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import type { Author } from '../../base/author.ts'
 import { systemClock } from '../../base/clock.ts'
-import { gatewayComponent } from '../../gateway/index.ts'
+import { type GatewayComponentDeps, gatewayComponent } from '../../gateway/index.ts'
 import type { HttpComponent } from '../../http/index.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import {
@@ -51,11 +52,19 @@ export async function createGateway(
   })
 }
 
-/** Returns a gateway of `networks` for commands of this process, without access control. */
-export function localGateway(networks: Networks, serverId: number, version: string): HttpComponent {
+/** Returns a gateway of `networks` for a command of this process, without access control. `by`: the author, or null. */
+export function localGateway(
+  networks: Networks,
+  {
+    serverId,
+    version,
+    by,
+  }: Pick<GatewayComponentDeps, 'serverId' | 'version'> & { by: Author | null },
+): HttpComponent {
+  const access = { apiKey: null, open: true, ...(by === null ? {} : { by }) }
   return gatewayComponent({
     ...{ networks, serverId, version, clock: systemClock, randomSecret, everyHalfMinute },
-    ...{ defaultNetwork: null, access: { apiKey: null, open: true }, namespaces: 'required' },
+    ...{ defaultNetwork: null, access, namespaces: 'required' },
   })
 }
 

@@ -66,16 +66,21 @@ export function rateFeedDeps(
   }
 }
 
+/** The author of recorded rates, if the node requires tokens. */
+const RECORDER = { sub: 'daicho:rates' }
+
 /** Returns a rate ledger that records rates in the database `rates` of `ledger`. */
 export function createRateLedger(ledger: LedgerService): RateLedger {
   return {
     async record({ id, source, asOf, acceptedAt, perEur, rate }) {
       const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
-      const create = () => ledger.write.createItem(RATES_DATABASE, item)
+      const made = ledger.writer.isAuthorRequired ? { by: RECORDER } : {}
+      const conditions = { ...made, precondition: null, idempotency: null }
+      const create = () => ledger.write.createItem(RATES_DATABASE, item, conditions)
       try {
         await create().catch(async (error: unknown) => {
           if (!hasCode(error, 'DATABASE_NOT_FOUND')) throw error
-          await ledger.write.createDatabase(RATES_DATABASE).catch((reason: unknown) => {
+          await ledger.write.createDatabase(RATES_DATABASE, conditions).catch((reason: unknown) => {
             if (!hasCode(reason, 'DATABASE_EXISTS')) throw reason
           })
           await create()

@@ -14,14 +14,16 @@ import {
 import { readSettings, type Settings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { VERSION } from '../version.ts'
+import { findCommandAuthor, refuseAuthor } from './author.ts'
 import { fetchFromNode } from './node-client.ts'
 import { nodeFolder } from './node-folder.ts'
+import type { AuthorFlags } from './node-options.ts'
 import { openStoppedNode } from './stopped-node.ts'
 
 /** Timeout for a reply of a gateway. It is long, because an upgrade checks all stored data of a network. */
 const REPLY_MS = 600_000
 
-export interface NetworkFlags {
+export interface NetworkFlags extends AuthorFlags {
   readonly url?: string
   readonly json?: boolean
 }
@@ -38,14 +40,19 @@ export interface IdentitySummary {
 
 /** Runs `work` on the gateway of the running node at `url`, or of the stopped node in SYSTEM_FOLDER. Errors: Exit. */
 export async function withNode<Result>(
-  { url }: NetworkFlags,
+  flags: NetworkFlags,
   work: (gateway: Gateway) => Promise<Result>,
 ): Promise<Result> {
+  const { url } = flags
   const settings = readSettings(process.env)
-  if (url !== undefined) return work(new Gateway(url, settings.GATEWAY_API_KEY, fetch))
+  if (url !== undefined) {
+    refuseAuthor(flags, 'the running node records the administrator of the network')
+    return work(new Gateway(url, settings.GATEWAY_API_KEY, fetch))
+  }
   return withNetworks(settings, async (networks, { serverId }) => {
     const { localGateway } = await import('../composition/gateway.ts')
-    const app = await buildApp(localGateway(networks, serverId, VERSION), {
+    const by = findCommandAuthor(settings, flags)
+    const app = await buildApp(localGateway(networks, { serverId, version: VERSION, by }), {
       logger: pino({ level: 'silent' }),
       publicHosts: new Set(),
     })

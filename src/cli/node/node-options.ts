@@ -25,6 +25,18 @@ export function addNodeOptions(
     .option(...JSON_OPTION)
 }
 
+/** The flag that `addAuthorOption` adds. */
+export interface AuthorFlags {
+  readonly by?: string
+}
+
+/** Adds the flag of a command that can change the data of a stopped node. */
+export function addAuthorOption(command: Command): Command {
+  const about =
+    'author of the changes to a stopped node (default with TOKENS=required: the user of the operating system)'
+  return command.option('--by <name>', about)
+}
+
 export const JSON_OPTION = ['--json', 'print the result as one line of JSON'] as const
 
 /**

@@ -11,7 +11,8 @@ import { findSettingName } from './node-folder.ts'
  */
 export async function openStoppedNode(settings: Settings, folder: string): Promise<OpenLedger> {
   try {
-    return await openLedger({ folder, store: settings.STORE, clock: systemClock })
+    const authorRequired = settings.TOKENS === 'required'
+    return await openLedger({ folder, store: settings.STORE, clock: systemClock, authorRequired })
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
     const message =

@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Author } from '../../base/author.ts'
 import {
   acceptAllMethods,
   assetFiles,
@@ -40,6 +41,8 @@ export interface GatewayAccess {
   readonly apiKey: string | null
   /** Whether a request without credentials has the rights of the administrator. */
   readonly open: boolean
+  /** The author of the administrator's changes; absent if it is the participant of the administrator. */
+  readonly by?: Author
 }
 
 export interface RouteDeps extends SystemDeps {
@@ -69,14 +72,15 @@ export async function requireCaller(
 }
 
 /** Returns the administrator if the key in `headers` is valid, or if no credentials are required. Errors: 401. */
-function requireAdmin(headers: IncomingHttpHeaders, { apiKey, open }: GatewayAccess): Caller {
+function requireAdmin(headers: IncomingHttpHeaders, { apiKey, open, by }: GatewayAccess): Caller {
+  const admin = by === undefined ? ADMIN : { ...ADMIN, by }
   const key = headers['x-api-key']
   if (key !== undefined && apiKey !== null) {
     const hash = (text: string) => createHash('sha256').update(text).digest()
-    if (typeof key === 'string' && timingSafeEqual(hash(key), hash(apiKey))) return ADMIN
+    if (typeof key === 'string' && timingSafeEqual(hash(key), hash(apiKey))) return admin
     throw unauthorized('the x-api-key is wrong')
   }
-  if (open) return ADMIN
+  if (open) return admin
   throw unauthorized('credentials are missing; send Authorization: Bearer <secret>, or x-api-key')
 }
 
@@ -175,24 +179,24 @@ export async function deploymentRoutes(
       return service.list()
     })
     scope.post('/networks', hidden, async (request) => {
-      requireAdmin(request.headers, access)
-      return service.deploy(requireArchive(request)).catch(rethrow)
+      const caller = requireAdmin(request.headers, access)
+      return service.deploy(requireArchive(request), caller).catch(rethrow)
     })
     scope.delete<{ Params: { name: string } }>(
       '/networks/:name',
       hidden,
       async (request, reply) => {
-        requireAdmin(request.headers, access)
-        const { name } = request.params
-        await service.remove(name).catch(rethrow)
+        const caller = requireAdmin(request.headers, access)
+        await service.remove(request.params.name, caller).catch(rethrow)
         return reply.code(204).send()
       },
     )
     scope.put<{ Params: { name: string } }>('/networks/:name', hidden, async (request) => {
-      requireAdmin(request.headers, access)
+      const caller = requireAdmin(request.headers, access)
       const { default: texts } = request.query as { default?: string | string[] }
       const defaults = [texts ?? []].flat().map(requireFieldDefault)
-      return service.upgrade(request.params.name, requireArchive(request), defaults).catch(rethrow)
+      const { name } = request.params
+      return service.upgrade(name, requireArchive(request), { defaults, caller }).catch(rethrow)
     })
   })
 }

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
+import { type Authorship, pickAuthorship } from '../../chain/index.ts'
 import { LedgerError } from '../errors.ts'
 import { bodyText } from '../write/item.ts'
 import {
@@ -10,25 +11,27 @@ import {
   type RequestConditions,
   type UploadConditions,
 } from '../write/request-conditions.ts'
+import { requireReason } from '../write/unit-of-work.ts'
 
 type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'caller'>
 
 /**
- * Returns the conditions of a request that changes one item or attachment, or undefined if the request has none.
- * Errors: PRECONDITION_INVALID, IDEMPOTENCY_KEY_INVALID.
+ * Returns the conditions, the author and the reason of a request that changes one item or attachment.
+ * Errors: PRECONDITION_INVALID, IDEMPOTENCY_KEY_INVALID, REASON_INVALID.
  */
-export function readItemConditions(request: Request): RequestConditions | undefined {
+export function readItemConditions(request: Request): RequestConditions {
   return conditionsWith(readPrecondition(request), request)
 }
 
 /** Like `readItemConditions`, for changes that accept no precondition. */
-export function readConditions(request: Request): RequestConditions | undefined {
+export function readConditions(request: Request): RequestConditions {
   return conditionsWith(null, request)
 }
 
 /** Returns the conditions of an upload, before its body arrives. */
 export function readUploadConditions(request: Request): UploadConditions {
-  return { precondition: readPrecondition(request), keyed: keyedRequest(request) }
+  const precondition = readPrecondition(request)
+  return { ...readAuthorship(request), precondition, keyed: keyedRequest(request) }
 }
 
 /** Returns the precondition of a request, or null. Errors: PRECONDITION_INVALID. */
@@ -36,20 +39,44 @@ export function readPrecondition({ headers }: Pick<Request, 'headers'>): Precond
   return parsePrecondition(headers['if-match'], headers['if-none-match'])
 }
 
-function conditionsWith(
-  precondition: Precondition | null,
-  request: Request,
-): RequestConditions | undefined {
-  const keyed = keyedRequest(request)
-  if (precondition === null && keyed === null) return undefined
-  return { precondition, idempotency: keyed?.with(bodyText(request.body)) ?? null }
+function conditionsWith(precondition: Precondition | null, request: Request): RequestConditions {
+  const idempotency = keyedRequest(request)?.with(bodyText(request.body)) ?? null
+  return { ...readAuthorship(request), precondition, idempotency }
+}
+
+/**
+ * Returns the author, who is the owner of the verified token and nobody else, and the reason in the header
+ * `Ledger-Reason`. Errors: REASON_INVALID.
+ */
+function readAuthorship({ headers, caller }: Pick<Request, 'headers' | 'caller'>): Authorship {
+  const header = headers['ledger-reason']
+  const reason = header === undefined ? undefined : parseReason(String(header))
+  return pickAuthorship({ by: caller?.author, reason })
+}
+
+/** Decodes a percent-encoded text. Errors: REASON_INVALID. */
+function parseReason(header: string): string {
+  if (!/^[\x20-\x7e]*$/.test(header)) throw malformedReason()
+  try {
+    return requireReason(decodeURIComponent(header))
+  } catch (error) {
+    throw error instanceof URIError ? malformedReason() : error
+  }
+}
+
+function malformedReason(): LedgerError {
+  return new LedgerError('REASON_INVALID', 'Ledger-Reason must be percent-encoded UTF-8')
 }
 
 function keyedRequest({ method, url, headers, caller }: Request): KeyedRequest | null {
   const header = headers['idempotency-key']
   if (header === undefined) return null
   const { sub = '', iss } = caller?.author ?? {}
-  return parseKey(String(header), iss === undefined ? [sub] : [iss, sub], { method, url })
+  return parseKey(String(header), iss === undefined ? [sub] : [iss, sub], {
+    method,
+    url,
+    reason: headers['ledger-reason'],
+  })
 }
 
 /** Matches the next element, which may be empty, of a list of entity tags (RFC 9110 section 8.8.3). */
@@ -116,7 +143,7 @@ const BARE = /^[A-Za-z0-9!#$%&'*+\-./:=^_`|~]+$/
 export function parseKey(
   header: string,
   owner: readonly string[],
-  request: { readonly method: string; readonly url: string },
+  request: KeyedParts,
 ): KeyedRequest {
   const text = header.trim()
   const quoted = QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1')
@@ -131,12 +158,22 @@ export function parseKey(
   return { key, with: (body) => ({ key, fingerprint: hashRequest(request, body) }) }
 }
 
+/** The parts of a request that its idempotency key identifies, besides the body. */
+interface KeyedParts {
+  readonly method: string
+  readonly url: string
+  /** The header `Ledger-Reason`. */
+  readonly reason?: string | readonly string[] | undefined
+}
+
 /** Returns a fingerprint that is equal for equal requests, even if their tokens differ. */
-function hashRequest({ method, url }: { method: string; url: string }, body: string | null) {
+function hashRequest({ method, url, reason }: KeyedParts, body: string | null) {
   const [path = '', query = ''] = url.split(/\?(.*)/s)
   const parameters = new URLSearchParams(query)
   parameters.delete('token')
-  return digest(method, path, parameters.toString(), ...(body === null ? [] : [body]))
+  const parts = [method, path, parameters.toString()]
+  if (reason !== undefined) return digest(...parts, body ?? '', String(reason))
+  return digest(...parts, ...(body === null ? [] : [body]))
 }
 
 function digest(...parts: string[]): string {

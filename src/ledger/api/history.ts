@@ -7,6 +7,7 @@ import type { ItemHistory } from '../read/item-history.ts'
 import { readConditions } from './conditions.ts'
 import { historyReply, sendText, setLedgerPosition } from './replies.ts'
 import {
+  authorship,
   Count,
   IdempotencyHeaders,
   ItemParams,
@@ -53,6 +54,7 @@ const HistoryReply = okReply({
       erased: Type.Optional(
         Type.Literal(true, { description: 'Present if the content of the revision was erased' }),
       ),
+      ...authorship,
     }),
   ),
   limit: Type.Integer(),

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { canonicalString } from '../../base/canonical-json.ts'
+import { canonicalJson, canonicalString } from '../../base/canonical-json.ts'
 import { statusOfStrictJson } from '../../base/strict-json.ts'
 import {
   type Attachment,
@@ -160,10 +160,13 @@ export function historyReply(pages: AsyncIterable<StoredRevision[]>, limit: numb
   return replyStream(texts, () => `,"limit":${limit},"cursor":${cursor}`)
 }
 
-function revisionJson({ position, timestamp, kind, text }: StoredRevision): string {
+function revisionJson({ position, timestamp, kind, text, ...made }: StoredRevision): string {
   const erased = kind === 'delete_item' ? '' : ',"erased":true'
   const item = text === null ? erased : `,"item":${text}`
-  return `{"position":"${positionText(position)}","timestamp":${timestamp},"method":"${kind}"${item}}`
+  const { by, reason } = made
+  const author = by === undefined ? '' : `,"by":${canonicalJson({ ...by })}`
+  const why = reason === undefined ? '' : `,"reason":${canonicalString(reason)}`
+  return `{"position":"${positionText(position)}","timestamp":${timestamp},"method":"${kind}"${item}${author}${why}}`
 }
 
 /** Builds the reply of `GET /api/ledgers`. */

@@ -2,6 +2,7 @@ import type { FastifyContextConfig } from 'fastify'
 import type { Static, TProperties } from 'typebox'
 import type { JsonObject } from '../../base/json.ts'
 import { Type } from '../../base/shape.ts'
+import { REASON_BYTES_MAX } from '../../chain/index.ts'
 import { FILTER_PARAMETERS } from '../../filter/index.ts'
 
 /** A server id, which `parseServerId` parses. */
@@ -101,10 +102,28 @@ export const CreateBody = Type.Union(
 /** Body with a whole item or a merge patch. */
 export const ItemBody = Type.Unsafe<JsonObject>({ ...AnyItem, examples: [ITEM_EXAMPLE] })
 
+/** Who made a change, as in entries. Absent in erased entries, and if the node required no token. */
+const by = Type.Optional(
+  Type.Object(
+    {
+      sub: Type.String({ description: 'Subject of the token, or participant of a network' }),
+      iss: Type.Optional(
+        Type.String({ description: 'Issuer; absent for the tokens and commands of this node' }),
+      ),
+    },
+    { description: 'Who made the change' },
+  ),
+)
+const reason = Type.Optional(
+  Type.String({ description: `Why the change was made, 1 to ${REASON_BYTES_MAX} bytes` }),
+)
+/** The members of an entry or a revision that say who made it, and why. */
+export const authorship = { by, reason }
+
 const Change = Type.Union([
-  Type.Object({ method: Type.Enum(['create_db', 'delete_db']), db }),
-  Type.Object({ method: Type.Enum(['create_item', 'update_item']), db, item: AnyItem }),
-  Type.Object({ method: Type.Literal('delete_item'), db, id }),
+  Type.Object({ method: Type.Enum(['create_db', 'delete_db']), db, reason }),
+  Type.Object({ method: Type.Enum(['create_item', 'update_item']), db, item: AnyItem, reason }),
+  Type.Object({ method: Type.Literal('delete_item'), db, id, reason }),
 ])
 
 /** Body of `POST /api/ledgers`. */
@@ -179,7 +198,7 @@ const LedgerBlock = Type.Object({
   prev_id: Type.Union([hex, Type.Null()]),
   body: Type.Array(
     Type.Object(
-      { serverid: Type.Integer(), method: Type.String(), db },
+      { serverid: Type.Integer(), method: Type.String(), db, ...authorship },
       { additionalProperties: true },
     ),
   ),
@@ -225,6 +244,12 @@ const idempotencyHeaders = {
       documentedPattern: KEY,
       description:
         'Identifies this request: a repetition within 24 hours has no effect and returns the original reply',
+    }),
+  ),
+  'ledger-reason': Type.Optional(
+    Type.String({
+      documentedPattern: '^[ -~]+$',
+      description: 'Why the change is made: percent-encoded UTF-8, recorded in its entries',
     }),
   ),
 }

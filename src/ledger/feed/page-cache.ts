@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
-import { type Block, packPosition, positionText, unpackHeight } from '../../chain/index.ts'
-import { StoreError, type StoreReader, storedJson } from '../../storage/index.ts'
+import {
+  type Block,
+  packPosition,
+  parseEntryHead,
+  positionText,
+  unpackHeight,
+} from '../../chain/index.ts'
+import { StoreError, type StoreReader } from '../../storage/index.ts'
 import { requireDatabaseName } from '../write/names.ts'
 
 /** Maximum blocks of a page. A page can have fewer, because the store also limits the length of the texts. */
@@ -26,16 +32,6 @@ export function databaseFilter(names: readonly string[]): DatabaseFilter | null 
   for (const name of names) requireDatabaseName(name)
   const set = new Set(names)
   return { names: set, key: JSON.stringify([...set].sort()) }
-}
-
-/** Matches `db` at the start of a canonical entry, unless another member, such as `attachment`, sorts before it. */
-const DATABASE_FIRST = /^\{"db":("(?:[^"\\]|\\.)*")/
-
-function parseDatabase(entry: string): string {
-  const [, quoted] = DATABASE_FIRST.exec(entry) ?? []
-  // `db` is a string in all stored entries, because this program has written them.
-  const db: unknown = quoted === undefined ? storedJson(entry).db : storedJson(quoted)
-  return String(db)
 }
 
 /** Events in wire format, shared by the subscribers that need the same events. */
@@ -106,7 +102,7 @@ export class EntryPage {
   }
 
   #listDatabases(at: number, { entries }: Block): string[] {
-    this.#databases[at] ??= entries.map(parseDatabase)
+    this.#databases[at] ??= entries.map((entry) => parseEntryHead(entry)?.db ?? '')
     return this.#databases[at]
   }
 }

@@ -59,6 +59,8 @@ export interface OpenLedgerOptions {
   readonly witnessOf?: readonly VerifierKey[]
   /** Options of the scheduled verification of the store; null or absent for none. */
   readonly verification?: VerificationOptions | null
+  /** Whether each change must have an author, because the node requires tokens; default false. */
+  readonly authorRequired?: boolean
   /** Clock, timers, threads and network, which tests replace; default: those of the runtime. */
   readonly platform?: Platform
 }
@@ -106,7 +108,7 @@ interface OpenedStore {
 /** Opens the store. On first use, creates the key, then the store. */
 async function openNodeStore(
   { path, durable }: Folder,
-  { clock, platform = systemPlatform, store }: OpenLedgerOptions,
+  { clock, platform = systemPlatform, store, authorRequired = false }: OpenLedgerOptions,
 ): Promise<OpenedStore> {
   const location = store ?? path
   const isNew = !(await storeExists(location))
@@ -114,6 +116,7 @@ async function openNodeStore(
   const key = durable ? openNodeKey(path, isNew) : temporaryNodeKey()
   const start = { location, serverId: key.serverId, durable }
   const writer = await LedgerWriter.start(start, clock, platform)
+  writer.isAuthorRequired = authorRequired
   return { location, key, writer, reader: await openStoreReader(location, { frozen: false }) }
 }
 

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Static } from 'typebox'
+import type { Author } from '../../base/author.ts'
 import type { Clock } from '../../base/clock.ts'
 import { fileExists } from '../../base/files/durable-files.ts'
 import { Type } from '../../base/shape.ts'
 import { parseShape } from '../../base/shaped-json.ts'
-import { attachmentText } from '../../chain/index.ts'
+import { attachmentText, pickAuthorship } from '../../chain/index.ts'
 import {
   type BlobStore,
   lockFolder,
@@ -56,6 +57,8 @@ export interface NewChainOptions {
   /** The verifier key of the old chain. */
   readonly vkey: string
   readonly clock: Clock
+  /** The author of the entries of the new chain; null or absent for none. */
+  readonly by?: Author | null
   /** Number of threads for verification. */
   readonly threads: number
   readonly progress: PullProgress
@@ -202,7 +205,7 @@ function readNote(folder: string): Note | null {
  * there.
  */
 async function build(
-  { folder, clock, threads, progress }: NewChainOptions,
+  { folder, clock, by, threads, progress }: NewChainOptions,
   { serverId }: NodeKey,
   { mirror, side }: { mirror: string; side: string },
 ): Promise<Pick<NewChain, 'own' | 'absent'>> {
@@ -226,7 +229,9 @@ async function build(
   try {
     await files.recoverWithoutRows()
     for await (const unit of copier.units()) {
-      await writer.record(unit, { precondition: null, idempotency: null, network: 'all' })
+      const made = pickAuthorship({ by: by ?? undefined, reason: undefined })
+      const conditions = { ...made, precondition: null, idempotency: null, network: 'all' } as const
+      await writer.record(unit, conditions)
       blocks += 1
       entries += unit.length
       progress({ blocks, ofBlocks: blocks, entries })

@@ -96,12 +96,9 @@ export class AttachmentService {
           const attachment = { content_type: contentType, length, name, sha256 }
           const text = attachmentText(attachment)
           const operation = { kind: 'create_attachment', db, id, text } as const
-          const { precondition, keyed } = conditions
+          const { keyed, ...others } = conditions
           const idempotency = keyed?.with(text) ?? null
-          const recorded = await this.#writer.record([operation], {
-            precondition,
-            idempotency,
-          })
+          const recorded = await this.#writer.record([operation], { ...others, idempotency })
           return { position: firstPosition(recorded), attachment, isNew: !('entries' in recorded) }
         },
         { isRecorded: ({ isNew }) => isNew, mayBeRecorded },

@@ -109,5 +109,5 @@ function otherEffect(text: string, serverId: number, position: number): Effect |
   if (entry === null) return 'it is not an entry'
   if (entry.serverid !== serverId) return 'the entry has another server id'
   const effect = toEffect(entry, position)
-  return toEntryText(effect, serverId) === text ? effect : 'it has no canonical form'
+  return toEntryText(effect, entry) === text ? effect : 'it has no canonical form'
 }

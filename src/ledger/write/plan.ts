@@ -3,6 +3,7 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import {
   type Attachment,
+  type Authorship,
   decodeAttachment,
   decodeEntry,
   ENTRIES_BYTES_MAX,
@@ -235,8 +236,9 @@ class Planner {
       case 'create_db':
       case 'delete_db': {
         const exists = kind === 'create_db'
+        const { serverId } = this.#store
         this.#replaceView(db, newView({ exists, stored: false, isNetwork: false }))
-        this.#add(entryText.database(kind, this.#store.serverId, db), { kind, db })
+        this.#add(entryText.database(kind, serverId, db, operation), { kind, db })
         return
       }
       case 'create_item':
@@ -256,7 +258,8 @@ class Planner {
         const { id } = operation
         await this.#requireItem(view, operation)
         this.#setItem(view, id, null)
-        this.#add(entryText.deleteItem(this.#store.serverId, db, id), { kind, db, id })
+        const entry = entryText.deleteItem(this.#store.serverId, db, id, operation)
+        this.#add(entry, { kind, db, id })
         return
       }
       case 'create_attachment':
@@ -264,7 +267,8 @@ class Planner {
         const { id } = operation
         await this.#requireItem(view, operation)
         const attachment = await this.#requireAttachment(operation)
-        const entry = entryText.attachment(kind, this.#store.serverId, db, id, attachment)
+        const { serverId } = this.#store
+        const entry = entryText.attachment(kind, serverId, operation, attachment, operation)
         this.#add(entry, { kind, db, id, attachment })
         return
       }
@@ -292,7 +296,7 @@ class Planner {
       for (const position of positions) this.#erased.delete(position)
     })
     this.#freed.push(...freed)
-    const entry = entryText.eraseItem(this.#store.serverId, db, of, positions)
+    const entry = entryText.eraseItem(this.#store.serverId, db, of, positions, operation)
     this.#add(entry, { kind, db, of, positions })
   }
 
@@ -404,9 +408,10 @@ class Planner {
 
   #addItem(
     kind: 'create_item' | 'update_item',
-    { db, id, text }: { db: string; id: string; text: string },
+    { db, id, text, ...made }: Authorship & { db: string; id: string; text: string },
   ): void {
-    this.#add(entryText.item(kind, this.#store.serverId, db, text), { kind, db, id, text })
+    const entry = entryText.item(kind, this.#store.serverId, db, text, made)
+    this.#add(entry, { kind, db, id, text })
   }
 
   #add(entry: string, effect: WithoutPosition<Effect>): void {

@@ -1,3 +1,5 @@
+import type { Authorship } from '../../chain/index.ts'
+
 /** Entity tags of a request without their quotes. `*` matches every tag. */
 export type EntityTags = '*' | readonly string[]
 
@@ -20,8 +22,8 @@ export interface IdempotencyKey {
   readonly fingerprint: string
 }
 
-/** Conditions under which the changes of a request are recorded. */
-export interface RequestConditions {
+/** Conditions under which the changes of a request are recorded, and who makes them. */
+export interface RequestConditions extends Authorship {
   readonly precondition: Precondition | null
   readonly idempotency: IdempotencyKey | null
   /**
@@ -34,7 +36,7 @@ export interface RequestConditions {
 /**
  * Conditions of an upload before its body has arrived. They contain no fingerprint yet, because it depends on the body.
  */
-export interface UploadConditions {
+export interface UploadConditions extends Authorship {
   readonly precondition: Precondition | null
   readonly keyed: KeyedRequest | null
 }

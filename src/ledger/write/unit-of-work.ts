@@ -1,19 +1,28 @@
 import type { Json, JsonObject } from '../../base/json.ts'
-import { ENTRIES_BYTES_MAX, ENTRIES_MAX } from '../../chain/index.ts'
+import {
+  type Authorship,
+  ENTRIES_BYTES_MAX,
+  ENTRIES_MAX,
+  isReason,
+  pickAuthorship,
+  REASON_BYTES_MAX,
+} from '../../chain/index.ts'
 import type { Turns } from '../../storage/index.ts'
 import { LedgerError, type LedgerErrorCode } from '../errors.ts'
 import { itemText, requireItem } from './item.ts'
 import { requireDatabaseName, requireItemId } from './names.ts'
 
-/** A change as in the body of `POST /api/ledgers`: an entry without the server id. */
-export type Change =
-  | { readonly method: 'create_db' | 'delete_db'; readonly db: string }
-  | {
-      readonly method: 'create_item' | 'update_item'
-      readonly db: string
-      readonly item: JsonObject
-    }
-  | { readonly method: 'delete_item'; readonly db: string; readonly id: string }
+/** A change as in the body of `POST /api/ledgers`: an entry without the server id and the author. */
+export type Change = Pick<Authorship, 'reason'> &
+  (
+    | { readonly method: 'create_db' | 'delete_db'; readonly db: string }
+    | {
+        readonly method: 'create_item' | 'update_item'
+        readonly db: string
+        readonly item: JsonObject
+      }
+    | { readonly method: 'delete_item'; readonly db: string; readonly id: string }
+  )
 
 export type OwnChange = Change & {
   /** True if the id of the created item was just generated; then the writer does not check whether the item exists. */
@@ -42,56 +51,58 @@ export interface OwnDatabase {
  * `create_item.assigned`: the id was just generated, so the writer does not check whether the item exists.
  * `patch_item.text`: an RFC 7396 merge patch; the writer records an `update_item` with the whole result.
  */
-export type Operation =
-  | { readonly kind: 'create_db' | 'delete_db'; readonly db: string }
-  | {
-      readonly kind: 'create_item'
-      readonly db: string
-      readonly id: string
-      readonly text: string
-      readonly assigned: boolean
-    }
-  | {
-      readonly kind: 'update_item'
-      readonly db: string
-      readonly id: string
-      readonly text: string
-    }
-  | {
-      readonly kind: 'patch_item'
-      readonly db: string
-      readonly id: string
-      readonly text: string
-      /** Bytes of the item when the request arrived; 0 if there was none. Only for estimates. */
-      readonly currentBytes: number
-    }
-  | {
-      readonly kind: 'create_attachment'
-      readonly db: string
-      readonly id: string
-      /** The metadata of the attachment, whose bytes are already durable. */
-      readonly text: string
-    }
-  | { readonly kind: 'delete_item'; readonly db: string; readonly id: string }
-  | {
-      readonly kind: 'delete_attachment'
-      readonly db: string
-      readonly id: string
-      readonly name: string
-    }
-  | {
-      readonly kind: 'erase_item'
-      readonly db: string
-      /** The item's id. Not called `id`, because the item does not change. */
-      readonly of: string
-      /** Packed positions of the revisions to erase; null for all former revisions. */
-      readonly positions: readonly number[] | null
-    }
+export type Operation = Authorship &
+  (
+    | { readonly kind: 'create_db' | 'delete_db'; readonly db: string }
+    | {
+        readonly kind: 'create_item'
+        readonly db: string
+        readonly id: string
+        readonly text: string
+        readonly assigned: boolean
+      }
+    | {
+        readonly kind: 'update_item'
+        readonly db: string
+        readonly id: string
+        readonly text: string
+      }
+    | {
+        readonly kind: 'patch_item'
+        readonly db: string
+        readonly id: string
+        readonly text: string
+        /** Bytes of the item when the request arrived; 0 if there was none. Only for estimates. */
+        readonly currentBytes: number
+      }
+    | {
+        readonly kind: 'create_attachment'
+        readonly db: string
+        readonly id: string
+        /** The metadata of the attachment, whose bytes are already durable. */
+        readonly text: string
+      }
+    | { readonly kind: 'delete_item'; readonly db: string; readonly id: string }
+    | {
+        readonly kind: 'delete_attachment'
+        readonly db: string
+        readonly id: string
+        readonly name: string
+      }
+    | {
+        readonly kind: 'erase_item'
+        readonly db: string
+        /** The item's id. Not called `id`, because the item does not change. */
+        readonly of: string
+        /** Packed positions of the revisions to erase; null for all former revisions. */
+        readonly positions: readonly number[] | null
+      }
+  )
 
 /** Operations that are recorded together in one block, or not at all. */
 export type UnitOfWork = readonly Operation[]
 
-/** Maximum bytes of an entry without its texts and names. */
+/** Maximum bytes of an entry without its texts, names, author and reason. */
 const OPERATION_OVERHEAD_BYTES = 128
 
 /** The entries that an earlier request with the same idempotency key has recorded. */
@@ -121,6 +132,9 @@ function estimateBytes(unit: UnitOfWork): number {
     else if ('id' in operation) bytes += 2 * Buffer.byteLength(operation.id)
     if (operation.kind === 'patch_item') bytes += operation.currentBytes
     if ('of' in operation) bytes += 16 * (operation.positions?.length ?? 0)
+    const { by, reason = '' } = operation
+    if (by !== undefined) bytes += Buffer.byteLength(by.sub) + Buffer.byteLength(by.iss ?? '')
+    bytes += Buffer.byteLength(reason)
   }
   return bytes
 }
@@ -156,8 +170,30 @@ function noId(): never {
   throw new LedgerError('ITEM_ID_INVALID', 'each created item must have an id')
 }
 
-/** Builds the operation for `change`. `newId` generates a missing id. Errors: DATABASE_NAME_…, ITEM_…. */
+/**
+ * Builds the operation for `change`. `newId` generates a missing id. Errors: DATABASE_NAME_…, ITEM_…, REASON_INVALID.
+ */
 export function toOperation(change: Change, newId: () => string): Operation {
+  const operation = plainOperation(change, newId)
+  const { reason } = change
+  return reason === undefined ? operation : { ...operation, reason: requireReason(reason) }
+}
+
+/** Returns `reason`. Errors: REASON_INVALID. */
+export function requireReason(reason: string): string {
+  if (isReason(reason)) return reason
+  const message = `a reason must have 1 to ${REASON_BYTES_MAX} bytes of UTF-8`
+  throw new LedgerError('REASON_INVALID', message)
+}
+
+/** Returns `unit` with the author of the request and, for operations without a reason, its reason. */
+export function withAuthorship(unit: UnitOfWork, request: Authorship): UnitOfWork {
+  const made = pickAuthorship(request)
+  if (Object.keys(made).length === 0) return unit
+  return unit.map((operation) => ({ ...made, ...operation }))
+}
+
+function plainOperation(change: Change, newId: () => string): Operation {
   switch (change.method) {
     case 'create_db':
     case 'delete_db':

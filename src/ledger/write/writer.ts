@@ -17,6 +17,7 @@ import {
   requireUnitBytes,
   type UnitOfWork,
   type UnitOutcome,
+  withAuthorship,
 } from './unit-of-work.ts'
 
 /** Maximum entries per block. A single larger unit of work gets a block of its own. */
@@ -108,6 +109,8 @@ export class LedgerWriter {
    * last entry of the block, or null if no block was stored.
    */
   onCommit: (last: number | null) => void = () => {}
+  /** Whether each change must have an author, because the node requires tokens. */
+  isAuthorRequired = false
   /** Databases that only the networks of this process may change (`LedgerWrites.ownDatabase`). */
   readonly owned = new Set<string>()
 
@@ -199,7 +202,10 @@ export class LedgerWriter {
     return new Promise((resolve, reject) => {
       this.#requireOpen()
       if (this.#suspended !== null) throw this.#suspended
-      const bytes = requireUnitBytes(unit)
+      const authored = withAuthorship(unit, conditions ?? {})
+      const isAnonymous = this.isAuthorRequired && authored.some(({ by }) => by === undefined)
+      assert(!isAnonymous, 'a change has no author')
+      const bytes = requireUnitBytes(authored)
       const byNetwork = conditions?.network !== undefined
       if (!byNetwork && this.owned.size > 0) requireNotOwned(unit, this.owned)
       if (
@@ -208,7 +214,8 @@ export class LedgerWriter {
       ) {
         throw busy()
       }
-      this.#queue.push({ unit, entries: unit.length, conditions, bytes, resolve, reject })
+      const entries = unit.length
+      this.#queue.push({ unit: authored, entries, conditions, bytes, resolve, reject })
       this.#queueBytes += bytes
       // A network batches its changes itself, so the block need not wait for more requests.
       if (byNetwork || this.#queue.length >= this.#batchSize) this.#next()
@@ -285,7 +292,7 @@ export class LedgerWriter {
     const units = block.map(({ unit }) => unit)
     const conditions = new Map<number, RequestConditions>()
     for (const [at, pending] of block.entries()) {
-      if (pending.conditions !== undefined) conditions.set(at, pending.conditions)
+      if (hasConditions(pending.conditions)) conditions.set(at, pending.conditions)
     }
     this.#post({
       units,
@@ -389,6 +396,12 @@ export class LedgerWriter {
     this.#queueBytes = 0
     for (const { reject } of pending) reject(this.#stopped)
   }
+}
+
+/** Whether the thread needs the conditions: the operations already contain author and reason. */
+function hasConditions(conditions: RequestConditions | undefined): conditions is RequestConditions {
+  const { precondition, idempotency, network } = conditions ?? {}
+  return Boolean(precondition) || Boolean(idempotency) || network !== undefined
 }
 
 function busy(): LedgerError {

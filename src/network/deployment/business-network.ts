@@ -43,8 +43,8 @@ import {
   runQuery,
 } from '../resources/query.ts'
 import {
-  ADMIN,
   type Caller,
+  callerAuthor,
   createTransaction,
   isRevoked,
   transactionRecords,
@@ -109,6 +109,11 @@ export class BusinessNetwork {
     const parts = {
       database: ledger.write.ownDatabase(name),
       clock,
+      // Without tokens and identities, everybody is the administrator.
+      findAuthor: (caller: Caller) =>
+        caller.identity !== null || caller.by !== undefined || ledger.writer.isAuthorRequired
+          ? { by: callerAuthor(caller, name) }
+          : {},
       startThread: (recorded: boolean) => this.#startThread(this.#definition, recorded),
       // Publishes nothing here if several processes change the network. Then `Networks` calls `EventFeed.follow`, which
       // reads the events from the chain, in chain order.
@@ -315,7 +320,11 @@ export class BusinessNetwork {
    * One block contains the new archive and all updates. Other requests wait until the upgrade is finished.
    * Errors: NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
-  async upgrade(next: NetworkDefinition, defaults: readonly FieldDefault[]): Promise<void> {
+  async upgrade(
+    next: NetworkDefinition,
+    defaults: readonly FieldDefault[],
+    caller: Caller,
+  ): Promise<void> {
     const item = networkItem(next, this.#deps.version)
     const thread = await this.#startThread(next, true)
     try {
@@ -326,7 +335,7 @@ export class BusinessNetwork {
           throw new NetworkError('NETWORK_VERSION_SAME', message)
         }
         const writes = await planUpgrade(this.#database, this.#definition, next, defaults)
-        await this.#record('StartBusinessNetwork', item, writes)
+        await this.#record('StartBusinessNetwork', item, { writes, caller })
         this.#definition = next
         this.#database = openResources(next, this.#deps.ledger)
         await this.#pipeline.exchange(thread)
@@ -351,10 +360,10 @@ export class BusinessNetwork {
   }
 
   /** Removes the network permanently. */
-  async remove(): Promise<void> {
+  async remove(caller: Caller): Promise<void> {
     return this.#pipeline.exclusive(async () => {
       const item = tombstone(this.#definition, this.#deps.version)
-      await this.#record('RemoveBusinessNetwork', item, [])
+      await this.#record('RemoveBusinessNetwork', item, { writes: [], caller })
       await this.#pipeline.close(networkRemoved(this.#definition.name))
     })
   }
@@ -370,14 +379,18 @@ export class BusinessNetwork {
   }
 
   /** Records a system transaction and the new item of the network. Must be called within an exclusive task. */
-  async #record(verb: string, item: JsonObject, writes: readonly ResourceChange[]): Promise<void> {
+  async #record(
+    verb: string,
+    item: JsonObject,
+    { writes, caller }: { readonly writes: readonly ResourceChange[]; readonly caller: Caller },
+  ): Promise<void> {
     const { name } = this.#definition
     const transaction = createTransaction(systemType(verb), this.#pipeline.stamp(), {})
-    const changes = [...transactionRecords(transaction, ADMIN, []), ...writes]
+    const changes = [...transactionRecords(transaction, caller, []), ...writes]
     const deployment = this.#deploymentBefore(this.#definition, this.#pipeline.isRecorded)
     const entries = changes.map((change) => toOwnChange(name, change))
     const itemChange: Change = { method: 'update_item', db: name, item }
-    await this.#pipeline.record(toUnit([...deployment, itemChange, ...entries]))
+    await this.#pipeline.record(toUnit([...deployment, itemChange, ...entries]), caller)
   }
 
   /** Starts a thread for `definition`. Errors: NETWORK_INVALID if the scripts cannot be loaded; NETWORK_BUSY. */

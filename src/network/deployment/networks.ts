@@ -4,7 +4,7 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { networkRemoved } from '../resources/instances.ts'
 import { isTombstone, parseNetworkItem } from '../resources/network-item.ts'
-import { ADMIN } from '../resources/transaction.ts'
+import { ADMIN, type Caller } from '../resources/transaction.ts'
 import type { NetworkVerification, VerificationProgress } from '../transactions/messages.ts'
 import { toError } from '../transactions/messages.ts'
 import { BusinessNetwork, type NetworkDeps } from './business-network.ts'
@@ -176,10 +176,10 @@ export class Networks {
    * Removes a network: records a tombstone in its database. All earlier records stay in the database.
    * Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED.
    */
-  async remove(name: string): Promise<void> {
+  async remove(name: string, caller: Caller = ADMIN): Promise<void> {
     // Only a shared network waits, so that requests of one process keep their order.
     if (this.#deps.ledger.follower.isShared) await this.catchUp()
-    await this.require(name).remove()
+    await this.require(name).remove(caller)
     this.#setRemoved(name)
   }
 
@@ -205,14 +205,14 @@ export class Networks {
   }
 
   /** Serves `definition` after recording it in the ledger. Errors: as for `ship`; NETWORK_INVALID. */
-  async deploy(definition: NetworkDefinition): Promise<BusinessNetwork> {
+  async deploy(definition: NetworkDefinition, caller: Caller = ADMIN): Promise<BusinessNetwork> {
     const { name } = definition
     await this.catchUp()
     await requireFreeName(name, this.#deps.ledger)
     const network = this.#register(definition)
     this.#deploying.add(name)
     try {
-      await network.change({ kind: 'start' }, ADMIN)
+      await network.change({ kind: 'start' }, caller)
       return network
     } catch (error) {
       this.#networks.delete(name)
@@ -230,10 +230,11 @@ export class Networks {
   async upgrade(
     next: NetworkDefinition,
     defaults: readonly FieldDefault[],
+    caller: Caller = ADMIN,
   ): Promise<BusinessNetwork> {
     if (this.#deps.ledger.follower.isShared) await this.catchUp()
     const network = this.require(next.name)
-    await network.upgrade(next, defaults)
+    await network.upgrade(next, defaults, caller)
     return network
   }
 

@@ -59,6 +59,7 @@ function turning() {
   const parts = {
     ...{ database, startThread, clock: { now: () => 0 }, publish() {}, log() {} },
     timeline: () => 1,
+    findAuthor: () => ({}),
     async follow() {
       steps.push('follow')
       await calls.follow()

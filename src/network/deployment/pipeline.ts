@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
+import type { Author } from '../../base/author.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { UuidGenerator } from '../../base/uuid.ts'
-import { LedgerError, type Turn, type Turns } from '../../ledger/core.ts'
+import { LedgerError, type Turn, type Turns, withAuthorship } from '../../ledger/core.ts'
 import type { OwnDatabase, UnitOfWork, Written } from '../../ledger/index.ts'
 import { NetworkError } from '../errors.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
@@ -44,6 +45,8 @@ export interface PipelineParts {
   readonly clock: Clock
   /** Starts the network's thread. `isRecorded`: whether the ledger contains the network. */
   startThread(isRecorded: boolean): Promise<NetworkThread>
+  /** Returns the author to record with the changes of `caller`; none for an administrator whom nobody has checked. */
+  findAuthor(caller: Caller): { readonly by?: Author }
   /** Called with the events of a block after its commit. */
   publish(height: number, events: readonly JsonObject[]): void
   /** See `StoreReader.timeline`. */
@@ -214,9 +217,10 @@ export class Pipeline {
     return promise
   }
 
-  /** Records a unit of work. Must be called within an exclusive task. */
-  async record(unit: UnitOfWork): Promise<void> {
-    const { height } = await this.#parts.database.record(unit, this.#known)
+  /** Records a unit of work of `caller`. Must be called within an exclusive task. */
+  async record(unit: UnitOfWork, caller: Caller): Promise<void> {
+    const authored = withAuthorship(unit, this.#parts.findAuthor(caller))
+    const { height } = await this.#parts.database.record(authored, this.#known)
     this.#isRecorded = true
     if (this.#known !== null) this.#known = height + 1
   }
@@ -458,7 +462,7 @@ export class Pipeline {
   #write(): void {
     while (!this.#isWriting && this.#decided.length > 0) {
       const batch = this.#nextBatch()
-      const unit = batch.flatMap(decidedUnit)
+      const unit = batch.flatMap((decided) => this.#authoredUnit(decided))
       const isRecorded = unit.length > 0
       const { turns } = this.#parts.database
       if (!isRecorded && turns === null) {
@@ -474,6 +478,12 @@ export class Pipeline {
         (error: unknown) => this.#refused(batch, error, isRecorded),
       )
     }
+  }
+
+  #authoredUnit(decided: Decided): UnitOfWork {
+    const { message } = decided.pending
+    const made = 'caller' in message ? this.#parts.findAuthor(message.caller) : {}
+    return withAuthorship(decidedUnit(decided), made)
   }
 
   #nextBatch(): Decided[] {

@@ -27,7 +27,7 @@ const NOT_IN_IDS = /[%/\u0000-\u001f\u007f-\u009f]/g
  * Returns the id of a resource's item in the ledger: `<qualified type>#<id>`. Percent signs, slashes and control
  * characters in the resource's id are percent-encoded, so that no two resources share an item.
  */
-function formatItemId({ type, id }: Target): string {
+export function formatItemId({ type, id }: Target): string {
   return `${type}#${id.replace(NOT_IN_IDS, encodeURIComponent)}`
 }
 

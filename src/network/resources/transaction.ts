@@ -1,8 +1,9 @@
+import type { Author } from '../../base/author.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import { formatRelationship, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import { parseStored, type ResourceChange, type ResourceReader } from './database.ts'
+import { formatItemId, parseStored, type ResourceChange, type ResourceReader } from './database.ts'
 import type { Resource } from './instances.ts'
 
 /** The participant and the identity of a request. */
@@ -10,6 +11,13 @@ export interface Caller {
   readonly participant: Target
   /** The id of the identity; null for the gateway's administrator. */
   readonly identity: string | null
+  /** The author of the changes if a command makes them. The author of other changes is the participant. */
+  readonly by?: Author
+}
+
+/** Returns the author of the changes that `caller` makes in the network `name`. */
+export function callerAuthor({ participant, by }: Caller, name: string): Author {
+  return by ?? { iss: name, sub: formatItemId(participant) }
 }
 
 /** Whether the identity of `caller` was revoked, or its participant deleted. */

@@ -82,26 +82,33 @@ export function toEffect(entry: Entry, position: number): Effect {
 }
 
 /**
- * Returns the canonical text of the entry of node `serverId` that has this effect. A stored entry is in canonical form
- * exactly if it equals this text.
+ * Returns the canonical text of `entry`, which has this effect. A stored entry is in canonical form exactly if it equals
+ * this text.
  */
-export function toEntryText(effect: Effect, serverId: number): string {
+export function toEntryText(effect: Effect, entry: Entry): string {
+  const { serverid: serverId } = entry
   switch (effect.kind) {
     case 'create_db':
     case 'delete_db':
-      return entryText.database(effect.kind, serverId, effect.db)
+      return entryText.database(effect.kind, serverId, effect.db, entry)
     case 'create_item':
     case 'update_item':
-      return entryText.item(effect.kind, serverId, effect.db, effect.text)
+      return entryText.item(effect.kind, serverId, effect.db, effect.text, entry)
     case 'delete_item':
-      return entryText.deleteItem(serverId, effect.db, effect.id)
+      return entryText.deleteItem(serverId, effect.db, effect.id, entry)
     case 'create_attachment':
     case 'delete_attachment':
-      return entryText.attachment(effect.kind, serverId, effect.db, effect.id, effect.attachment)
+      return entryText.attachment(effect.kind, serverId, effect, effect.attachment, entry)
     case 'erased_attachment':
-      return entryText.attachment(effect.method, serverId, effect.db, effect.of, null)
+      return entryText.attachment(
+        effect.method,
+        serverId,
+        { db: effect.db, id: effect.of },
+        null,
+        entry,
+      )
     case 'erase_item':
-      return entryText.eraseItem(serverId, effect.db, effect.of, effect.positions)
+      return entryText.eraseItem(serverId, effect.db, effect.of, effect.positions, entry)
   }
 }
 

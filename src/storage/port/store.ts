@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { Attachment, Block, Head, Header, TreeNode } from '../../chain/index.ts'
+import type { Attachment, Authorship, Block, Head, Header, TreeNode } from '../../chain/index.ts'
 import type { OrderTerm, Where } from '../../filter/index.ts'
 import type { Effect } from './effect.ts'
 import type { StoreError } from './errors.ts'
@@ -45,7 +45,7 @@ export interface ItemRange {
 }
 
 /** An item as of one entry. `text` is null if the entry deleted the item or was erased. */
-export interface StoredRevision {
+export interface StoredRevision extends Authorship {
   readonly position: number
   /** Milliseconds since the Unix epoch. */
   readonly timestamp: number
@@ -242,7 +242,11 @@ export interface StoreReader {
    * whether each item is still stored as its entry created it (position and text). If so, returns the number of items
    * per database, otherwise null. Ids must not contain line feeds.
    */
-  plainCreations(height: number, ids: readonly string[]): Promise<Creations[] | null>
+  plainCreations(
+    height: number,
+    ids: readonly string[],
+    body: string | null,
+  ): Promise<Creations[] | null>
   readonly attachments: AttachmentReader
   /**
    * Lists an item's history, including deletions. A page ends with the revision for which the blocks that were read for

@@ -45,7 +45,7 @@ function itemStatements({ page, lines, itemsById, texts }: Dialect) {
     // entries with the block. Compares the sizes first, so that the composed text is not much longer than the block.
     plainCreations: `SELECT count(*), min(i.created), max(i.created), min(i.db), max(i.db), min(d.name),
         ${lines('i.id', 'i.created')}, CASE WHEN min(CASE WHEN i.created = i.revision THEN 1 ELSE 0 END) = 1
-          AND ${lines('$1 || d.name || $2 || i.item || $3', 'i.created')} = (SELECT body FROM blocks WHERE height = $4)
+          AND ${lines('$1 || d.name || $2 || i.item || $3', 'i.created')} = coalesce($7, (SELECT body FROM blocks WHERE height = $4))
         THEN 1 ELSE 0 END
       FROM items AS i CROSS JOIN databases AS d
       WHERE d.created = i.db AND i.created >= $5 AND i.created < $6

@@ -135,9 +135,13 @@ export abstract class SqlReader implements StoreReader {
     return this.#reads.page(this.#sql.itemsByCreation, [after, limit], readItemRow, toCharacters)
   }
 
-  async plainCreations(height: number, ids: readonly string[]): Promise<Creations[] | null> {
+  async plainCreations(
+    height: number,
+    ids: readonly string[],
+    body: string | null,
+  ): Promise<Creations[] | null> {
     const range = [packPosition(height, 0), packPosition(height + 1, 0)]
-    const values = [...this.#createItemParts, height, ...range]
+    const values = [...this.#createItemParts, height, ...range, body]
     const row = await this.#reads.first(this.#sql.plainCreations, values, (row) => row)
     const [count, first, last, database, other, name, storedIds, isSame] = row ?? []
     // Every position has a row if the range has as many rows as positions.

@@ -1,4 +1,4 @@
-import { type Block, isErased } from '../../chain/index.ts'
+import { type Block, type Entry, isErased, pickAuthorship } from '../../chain/index.ts'
 import { type Effect, toEffect } from '../port/effect.ts'
 import { parseEntry } from '../port/erasure.ts'
 import { StoreError } from '../port/errors.ts'
@@ -14,22 +14,26 @@ export function readRevision(
   block: LoadedBlock,
   index: number,
 ): StoredRevision {
-  const entry = block.entries[index]
+  const stored = block.entries[index]
   const timestamp = block.timestamps[index]
-  if (entry === undefined || timestamp === undefined) throw revisionMissing(id, position)
-  const effect = effectAt(entry, position)
+  if (stored === undefined || timestamp === undefined) throw revisionMissing(id, position)
+  const entry = requireEntry(stored)
+  const effect = toEffect(entry, position)
   if (!('id' in effect) || 'attachment' in effect || effect.id !== id)
     throw revisionMissing(id, position)
   const text = effect.kind === 'delete_item' || isErased(block, index) ? null : effect.text
-  return { position, timestamp, kind: effect.kind, text }
+  return { position, timestamp, kind: effect.kind, text, ...pickAuthorship(entry) }
 }
 
 /** Returns the effect of a stored entry. Errors: STORE_DAMAGED. */
 export function effectAt(text: string, position: number): Effect {
+  return toEffect(requireEntry(text), position)
+}
+
+function requireEntry(text: string): Entry {
   const entry = parseEntry(text)
-  if (entry === null)
-    throw new StoreError('STORE_DAMAGED', 'a stored block contains text that is not an entry')
-  return toEffect(entry, position)
+  if (entry !== null) return entry
+  throw new StoreError('STORE_DAMAGED', 'a stored block contains text that is not an entry')
 }
 
 /** Returns the error for a position in the history of item `id` at which the chain has no revision of this item. */

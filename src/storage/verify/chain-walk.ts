@@ -117,24 +117,29 @@ export async function plainBlock(block: Block, store: StoreReader): Promise<Plai
   const { height, id, entries } = block
   if (findErased(block).size > 0) return null
   const ids: string[] = []
-  for (const entry of entries) {
-    const itemId = parseItemId(entry, block.serverId)
+  const texts: string[] = []
+  let isAuthored = false
+  for (const text of entries) {
+    const entry = rawEntry(text, block.serverId)
+    const itemId = entry === null ? parseItemId(text) : entry.id
     // `plainCreations` compares ids as lines, so a block with a line feed in an id is not plain.
     if (itemId === null || itemId.includes('\n')) return null
     ids.push(itemId)
+    const plainText = entry?.plainText ?? text
+    isAuthored ||= plainText !== text
+    texts.push(plainText)
   }
-  const creations = await store.plainCreations(height, ids)
+  const creations = await store.plainCreations(height, ids, isAuthored ? texts.join('\n') : null)
   return creations === null ? null : { height, id, count: entries.length, creations }
 }
 
-/** Returns the id of the item in a canonical entry, or null. */
-function parseItemId(entry: string, serverId: number): string | null {
-  const raw = rawEntry(entry, serverId)
-  if (raw !== null) return raw.id
+/** Returns the id of the item in a canonical entry without author and reason, or null. */
+function parseItemId(entry: string): string | null {
   try {
     const value: Json = parseJson(entry)
     if (!isJsonObject(value) || canonicalJson(value) !== entry) return null
-    const { item } = value
+    const { item, by, reason } = value
+    if (by !== undefined || reason !== undefined) return null
     return isJsonObject(item) && typeof item.id === 'string' ? item.id : null
   } catch {
     return null

@@ -292,7 +292,7 @@ function contradiction(
 function canonicalEffect(entry: Entry, position: number, text: string): Effect | null {
   try {
     const effect = toEffect(entry, position)
-    return toEntryText(effect, entry.serverid) === text ? effect : null
+    return toEntryText(effect, entry) === text ? effect : null
   } catch (error) {
     // A lone surrogate or an out-of-range number has no canonical form.
     if (error instanceof RangeError) return null

@@ -71,13 +71,12 @@ def canonical(value: object) -> str:
     return "{" + ",".join(json.dumps(name, ensure_ascii=False) + ":" + canonical(value[name]) for name in names) + "}"
 
 class Number(str): pass
-
 MEMBERS = {
     "create_db": "", "delete_db": "", "create_item": "item", "update_item": "item", "delete_item": "id",
     "create_attachment": "id attachment", "delete_attachment": "id attachment", "erase_item": "id positions",
 }
 
-def is_text(value: object) -> bool: return isinstance(value, str) and not isinstance(value, Number)
+def is_text(value: object, most: int = 2**25) -> bool: return isinstance(value, str) and not isinstance(value, Number) and len(value.encode()) <= most
 
 def in_order(positions: object) -> bool:
     if not isinstance(positions, list) or not all(is_text(one) and re.fullmatch(POSITION, one) for one in positions): return False
@@ -86,11 +85,13 @@ def in_order(positions: object) -> bool:
 
 def is_entry(entry: dict[str, Any], serverid: str) -> bool:
     """Whether `entry` has a known method with exactly its members, and belongs to the node `serverid`."""
-    method, number, item, about = (entry.get(name) for name in ("method", "serverid", "item", "attachment"))
+    method, number, item, about, by = (entry.get(name) for name in ("method", "serverid", "item", "attachment", "by"))
     members = MEMBERS.get(str(method)) if is_text(method) else None
-    if members is None or set(entry) != {"db", "method", "serverid", *members.split()}: return False
+    if members is None or set(entry) - {"by", "reason"} != {"db", "method", "serverid", *members.split()}: return False
     return (
         is_text(entry["db"]) and isinstance(number, Number) and number == serverid and is_text(entry.get("id", ""))
+        and ("by" not in entry or isinstance(by, dict) and {"sub"} <= set(by) <= {"iss", "sub"} and is_text(by["sub"], 256) and is_text(by.get("iss", "?"), 512))
+        and all(by.values() if by else []) and entry.get("reason") != "" and is_text(entry.get("reason", "?"), 1_024)
         and ("item" not in entry or isinstance(item, dict) and is_text(item.get("id")))
         and ("positions" not in entry or in_order(entry["positions"]))
         and ("attachment" not in entry or isinstance(about, dict) and set(about) == {"content_type", "length", "name", "sha256"}

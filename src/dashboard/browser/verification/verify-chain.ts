@@ -194,10 +194,14 @@ export function verifyListedBlock(
   return { entries: body.length, erased: erased.size }
 }
 
-/** Returns the canonical text of an entry, or null for any other value. Only an erased entry may have no content. */
+/**
+ * Returns the canonical text of an entry, or null for any other value. Only an erased entry may have no content, and it
+ * has no author and no reason, because nothing proves them.
+ */
 function entryText(value: Json, isErased: boolean): string | null {
   const entry = decodeEntry(value)
   if (entry === null || !(isErased || hasContent(entry))) return null
+  if (isErased && (entry.by !== undefined || entry.reason !== undefined)) return null
   try {
     return canonicalJson(value)
   } catch {
