@@ -90,48 +90,92 @@ class ServerSocket extends Socket {
   }
 }
 
-interface NamedStatement extends Statement {
+type Parser = (value: string) => unknown
+
+/** A statement that a connection has prepared, or will prepare. */
+interface Prepared {
   readonly name: string
-  readonly isPrepared: boolean
+  /** The parsers of the columns; null until the server has certainly prepared the statement. */
+  parsers: readonly Parser[] | null
 }
-
-/**
- * Statements that are sent in one packet, with one `Sync` at the end. So the server sends one reply, and after an error
- * skips the other statements.
- */
-class Batch extends pg.Query {
-  readonly #statements: readonly NamedStatement[]
-
-  constructor(statements: readonly NamedStatement[], reply: BatchReply) {
-    const options: pg.QueryArrayConfig = { text: '', rowMode: 'array' }
-    super(options, (error, results) => reply(error ?? null, [results].flat()))
-    this.#statements = statements
-  }
-
-  /** Sends the messages of the protocol. Called by the driver. */
-  override submit = (connection: pg.Connection): void => {
-    connection.stream.cork()
-    for (const { name, text, values, isPrepared } of this.#statements) {
-      if (!isPrepared) {
-        // A failed batch may have prepared the statement. Closing a statement that does not exist has no effect.
-        connection.close({ type: 'S', name }, true)
-        connection.parse({ name, text, types: [] }, true)
-      }
-      connection.bind({ statement: name, values: values.map(encodeParameter) }, true)
-      connection.describe({ type: 'P', name: '' }, true)
-      connection.execute({}, true)
-    }
-    connection.sync()
-    connection.stream.uncork()
-  }
-}
-
-type BatchReply = (error: Error | null, results: StatementResult[]) => void
 
 /** The rows of a statement, and the server's name of the executed command. */
 export interface StatementResult {
   readonly rows: Row[]
   readonly command: string
+}
+
+type BatchReply = (error: Error | null, results: StatementResult[]) => void
+
+/**
+ * Statements that are sent in one packet, with one `Sync` at the end. So the server sends one reply, and after an error
+ * skips the other statements. A statement is described only when it is prepared. The driver calls the methods.
+ */
+class Batch extends pg.Query {
+  declare callback: BatchReply
+  readonly #statements: readonly (Statement & { readonly prepared: Prepared })[]
+  readonly #parsers: (readonly Parser[] | null)[]
+  readonly #results: StatementResult[] = []
+  #rows: Row[] = []
+  #failure: Error | null = null
+
+  constructor(
+    statements: readonly (Statement & { readonly prepared: Prepared })[],
+    reply: BatchReply,
+  ) {
+    super('')
+    this.#statements = statements
+    this.#parsers = statements.map(({ prepared }) => prepared.parsers)
+    this.callback = reply
+  }
+
+  override submit = (connection: pg.Connection): void => {
+    connection.stream.cork()
+    for (const [at, { prepared, text, values }] of this.#statements.entries()) {
+      const { name } = prepared
+      if (this.#parsers[at] === null) {
+        // A failed batch may have prepared the statement. Closing a statement that does not exist has no effect.
+        connection.close({ type: 'S', name }, true)
+        connection.parse({ name, text, types: [] }, true)
+      }
+      connection.bind({ statement: name, values: values.map(encodeParameter) }, true)
+      if (this.#parsers[at] === null) connection.describe({ type: 'P', name: '' }, true)
+      connection.execute({}, true)
+    }
+    connection.sync()
+    connection.stream.uncork()
+  }
+
+  handleRowDescription({ fields }: { readonly fields: readonly pg.FieldDef[] }): void {
+    const parsers = fields.map(({ dataTypeID }) => getTypeParser(dataTypeID))
+    this.#parsers[this.#results.length] = parsers
+  }
+
+  handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    const parsers = this.#parsers[this.#results.length] ?? []
+    try {
+      this.#rows.push(fields.map((value, at) => (value === null ? null : parsers[at]?.(value))))
+    } catch (error) {
+      this.#failure ??= error instanceof Error ? error : new Error(String(error))
+    }
+  }
+
+  handleCommandComplete({ text }: { readonly text: string }): void {
+    const [command = ''] = text.split(' ', 1)
+    this.#results.push({ rows: this.#rows, command })
+    this.#rows = []
+  }
+
+  handleError(error: Error): void {
+    this.callback(error, [])
+  }
+
+  handleReadyForQuery(): void {
+    for (const [at, { prepared }] of this.#statements.entries()) {
+      prepared.parsers = this.#parsers[at] ?? []
+    }
+    this.callback(this.#failure, this.#results)
+  }
 }
 
 function encodeParameter(value: Parameter): Buffer | string | null {
@@ -149,10 +193,8 @@ export class Connection implements Queries {
   readonly timeline: number
   readonly #client: pg.Client
   readonly #socket: Socket
-  /** Names of statements, by their texts. */
-  readonly #names = new Map<string, string>()
-  /** Names of the statements that the server has certainly prepared. */
-  readonly #prepared = new Set<string>()
+  /** Statements by their texts. */
+  readonly #statements = new Map<string, Prepared>()
   #isOpen = true
   #pending = 0
   #server: ServerState
@@ -264,23 +306,26 @@ export class Connection implements Queries {
    * promise resolves. After an error, the server skips the other statements.
    */
   async batch(statements: readonly Statement[]): Promise<StatementResult[]> {
+    if (this.#pending > 0) this.#delaySending()
     this.#pending += 1
     try {
-      const named = statements.map((each) => {
-        const name = this.#statementName(each.text)
-        return { ...each, name, isPrepared: this.#prepared.has(name) }
-      })
       const { promise, resolve, reject } = Promise.withResolvers<StatementResult[]>()
       const reply: BatchReply = (error, results) => (error ? reject(error) : resolve(results))
-      this.#client.query(new Batch(named, reply))
-      const results = await promise
-      for (const { name } of named) this.#prepared.add(name)
-      return results
+      const sent = statements.map((each) => ({ ...each, prepared: this.#prepared(each.text) }))
+      this.#client.query(new Batch(sent, reply))
+      return await promise
     } catch (error) {
       throw asLost(error)
     } finally {
       this.#pending -= 1
     }
+  }
+
+  /** Sends the batches of this event-loop iteration in one packet. The server is busy with earlier batches anyway. */
+  #delaySending(): void {
+    if (this.#socket.writableCorked > 0) return
+    this.#socket.cork()
+    setImmediate(() => this.#socket.uncork())
   }
 
   /** The server sends one reply for all statements, and skips the remaining statements after an error. */
@@ -322,14 +367,15 @@ export class Connection implements Queries {
     this.#socket.destroy()
   }
 
-  #statementName(text: string): string {
-    let name = this.#names.get(text)
-    if (name === undefined) {
-      if (this.#names.size === PREPARED_MAX) throw new RangeError(`too many statements: ${text}`)
-      name = `d${this.#names.size}`
-      this.#names.set(text, name)
+  #prepared(text: string): Prepared {
+    let prepared = this.#statements.get(text)
+    if (prepared === undefined) {
+      const { size } = this.#statements
+      if (size === PREPARED_MAX) throw new RangeError(`too many statements: ${text}`)
+      prepared = { name: `d${size}`, parsers: null }
+      this.#statements.set(text, prepared)
     }
-    return name
+    return prepared
   }
 }
 
@@ -385,8 +431,6 @@ function asLost(error: unknown): unknown {
   if (error instanceof pg.DatabaseError || error instanceof StoreError) return error
   return new ConnectionLost(innerMessage(error), { cause: error })
 }
-
-type Parser = (value: string) => unknown
 
 function getTypeParser(oid: number, format?: 'text' | 'binary'): Parser {
   if (format !== 'binary' && (oid === OID.int8 || oid === OID.int4)) return parseInteger

@@ -166,7 +166,7 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
       }
       await Promise.all(lanes.map(runLane))
       for (const { url, writer } of lanes) await expectConsistent(url, writer)
-      expect(messages).toBeGreaterThan(way === 'blind' ? 10 : 20)
+      expect(messages).toBeGreaterThanOrEqual(way === 'blind' ? 10 : 20)
       expect(made).toBe(2 * messages)
       // Most appends succeed although a message was lost, because the store retries them.
       const acknowledged = lanes.reduce((sum, { writer }) => sum + writer.acknowledged, 0)
