@@ -81,13 +81,63 @@ it('a processor cannot store a value of another kind, although it could be read 
     ['n', `'5'`, 'Integer'],
     ['made', `'2020-01-01'`, 'DateTime'],
     ['sealed', `'true'`, 'Boolean'],
-    ['size', `{ $class: 'org.shop.Size', width: 1 }`, 'org.shop.Size'],
+    ['size', `{ $class: 'org.shop.Size', width: 1 }`, 'Size'],
     ['owner', `'resource:org.shop.Person#p'`, 'Relationship'],
   ]
   for (const [name, value, expected] of refused) {
     const message = await ask(node, `const b = box(); b.${name} = ${value}; await boxes.add(b)`)
-    expect(message).toMatch(new RegExp(`^${name} has the value .*; expected type ${expected}$`))
+    expect(message).toMatch(/^Model violation in instance org.shop.Box#b /)
+    expect(message).toMatch(
+      new RegExp(
+        ` (field ${name}|class org.shop.Person) has value .* expected (type|a) ${expected}\\.?$`,
+      ),
+    )
   }
+})
+
+it('a processor cannot set, read or make what is not valid, and learns why in the words of Composer', async () => {
+  const node = await started()
+  const results: [string, string][] = [
+    [`box().setPropertyValue('none', 1)`, 'The instance with id b trying to set field none which'],
+    [`box().setPropertyValue('n', 'x')`, 'Model violation in instance org.shop.Box#b field n has'],
+    [`box().setPropertyValue('n', null)`, 'Pushing null data!'],
+    [`box().addArrayValue('n', 1)`, 'The instance with id b trying to add array item n which'],
+    [`box().addArrayValue('tags', 1)`, 'Model violation in instance org.shop.Box#b field tags has'],
+    [
+      `const b = box(); b.other = 1; b.validate()`,
+      'Instance org.shop.Box#b has a property named other',
+    ],
+    [
+      `const b = box(); b.owner = b; b.validate()`,
+      'Instance org.shop.Box#b has property owner with type',
+    ],
+    [
+      `read({ n: 'x' })`,
+      'Model violation in instance org.shop.Box#r field n has value Non-numeric',
+    ],
+    [`read({ owner: { name: 'p' } })`, 'Invalid JSON data. Found a value that is not a string'],
+    [
+      `getSerializer().fromJSON({})`,
+      'Invalid JSON data. Does not contain a $class type identifier.',
+    ],
+    [`getSerializer().fromJSON({ $class: 'org.shop.Box' })`, 'Invalid or missing identifier for'],
+    [`getSerializer().fromJSON({ $class: 'org.shop.Ask' })`, 'Instance org.shop.Ask#'],
+    [`getFactory().newConcept('org.shop', 'Box')`, 'Class is not a concept org.shop.Box'],
+    [`getFactory().newResource('org.shop', 'Size', 'a')`, 'Use newConcept to create concepts'],
+    [`await getAssetRegistry('org.shop.Person')`, "Object with ID 'Asset:org.shop.Person'"],
+    [`emit(getFactory().newEvent('org.shop', 'Box'))`, 'org.shop.Box is not an event'],
+    [`assert.deepEqual({ a: [1] }, { a: [2] })`, 'the values are not deepEqual'],
+    [`assert.notEqual(1, '1')`, '1 != 1'],
+    [`assert.throws(() => {})`, 'Missing expected exception.'],
+    [`await query('none')`, 'The specified query does not exist'],
+  ]
+  for (const [code, message] of results) {
+    expect([code, (await ask(node, code)).slice(0, message.length)]).toEqual([code, message])
+  }
+  const valid = `const r = read({ $extra: 1 }); r.validate(); assert.throws(() => { throw new Error('') })
+    const p = getFactory().newRelationship('org.shop', 'Person', 'p')
+    return [r.n, p, r.size === undefined, getFactory().newConcept('org.shop', 'Size').isConcept()]`
+  expect(await ask(node, valid)).toBe('1,Relationship {id=org.shop.Person#p},true,true')
 })
 
 it('a processor reads its participant without READ access to it', async () => {

@@ -127,6 +127,19 @@ it('a condition that ends in a comment is evaluated', async () => {
   expect(await sold(network(lib, rules))).toEqual({ status: 200, cents: 5 })
 })
 
+it('ANY binds no variable, so a condition that uses one allows nothing', async () => {
+  const rule = (participant: string) =>
+    `rule R { description: "" participant(p): "${participant}" operation: ALL resource: "org.bar.Till"
+      condition: (p.getIdentifier() === 'admin') action: ALLOW }
+     rule Rest { ${RULE.replace('**', 'org.hyperledger.**')} }`
+  const created = async (participant: string) => {
+    const node = await gateway({ deploy: [network('', rule(participant))] })
+    return (await node.send('POST', '/api/Till', { id: 'front' })).status
+  }
+  expect(await created('ANY')).toBe(403)
+  expect(await created('**')).toBe(200)
+})
+
 it.each([
   ['a word of JavaScript as a variable', 'resource(class): "**" condition: (true)'],
   ['a statement', 'resource(r): "**" condition: (true; false)'],

@@ -146,12 +146,13 @@ function readBound(tokens: Tokens, part: string): BoundPattern {
   }
   tokens.expect(':')
   const { start: at, kind } = tokens.current
-  if (tokens.accept('ANY')) return { pattern: { kind: 'any' }, variable, at }
+  // As in Composer, ANY binds no variable.
+  if (tokens.accept('ANY')) return { pattern: { kind: 'any' }, variable: null, at }
   if (kind !== 'string') throw tokens.unexpected(`the ${part} in quotes`)
   const { text } = tokens.take()
   const pattern = parsePattern(text, part === 'participant')
   if (pattern === null) throw tokens.failure(at, `“${text}” is not a valid ${part}`)
-  return { pattern, variable, at }
+  return { pattern, variable: text === 'ANY' ? null : variable, at }
 }
 
 const NAMESPACE = /^([\p{L}_][\p{L}\p{Nd}_]*(?:\.[\p{L}_][\p{L}\p{Nd}_]*)*)\.(\*\*?)$/u

@@ -4,7 +4,7 @@ import type { Model, Property } from '../model/model.ts'
 import type { Script } from './guest.ts'
 
 /** The files of the program, in order of their dependencies. */
-const PARTS = ['resources', 'program']
+const PARTS = ['resources', 'validation', 'program']
 
 /** The scripts that a guest loads. */
 export interface GuestScripts {
@@ -51,13 +51,19 @@ function typeEntries(model: Model) {
     const { kind, qualifiedName, namespace, name, abstract, superType, identifier } = type
     const above = superType?.qualifiedName ?? null
     const properties = Object.fromEntries([...type.properties].map(propertyEntry))
+    const values = type.values.size === 0 ? {} : { values: [...type.values] }
     const known = { kind, namespace, name, abstract, superType: above, identifier, properties }
-    return [qualifiedName, known] as const
+    return [qualifiedName, { ...known, ...values }] as const
   })
 }
 
 function propertyEntry([name, property]: [string, Property]) {
-  const { primitive, type, array, relationship, default: preset } = property
+  const { primitive, type, array, relationship, optional, range, regex, default: preset } = property
   const holds = { primitive, type: type?.qualifiedName ?? null }
-  return [name, { ...holds, array, relationship, default: preset }] as const
+  const pattern = regex === null ? {} : { regex: [regex.source, regex.flags] }
+  const validators = { ...(range === null ? {} : { range }), ...pattern }
+  return [
+    name,
+    { ...holds, array, relationship, optional, default: preset, ...validators },
+  ] as const
 }

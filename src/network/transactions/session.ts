@@ -183,8 +183,7 @@ export class TransactionSession implements GuestHost {
         ? parseStatement(statement, this.#model)
         : this.#guard.definition.queries.get(requireString(name ?? ''))
     if (query === undefined) {
-      const message = `there is no query ${requireString(name).slice(0, 100)}`
-      throw new NetworkError('QUERY_NOT_FOUND', message)
+      throw new NetworkError('QUERY_NOT_FOUND', 'The specified query does not exist')
     }
     const given = isJsonObject(parameters) ? parameterTexts(parameters) : {}
     return selectedPages(this.#guard, query, given)

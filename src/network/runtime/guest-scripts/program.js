@@ -1,7 +1,7 @@
 // Runs inside a guest, after `resources.js`. Defines the functions that a network's scripts call, runs processors, and
 // evaluates conditions of access rules.
 
-/* global MODEL, CALL, CONTENTS, IDENTITIES, EngineError, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
+/* global MODEL, CALL, CONTENTS, IDENTITIES, EngineError, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, newResource, newConcept, fromJson, populated, requireValid, jsonOf */
 
 class Registry {
   constructor(type, kind) {
@@ -75,9 +75,11 @@ class Registry {
 }
 
 function registryOf(kind, name) {
-  const type = typeNamed(name)
-  if (type.kind !== kind) throw new Error(`${name} is no ${kind}`)
-  return new Registry(name, kind.charAt(0).toUpperCase() + kind.slice(1))
+  const type = MODEL[name]
+  const title = kind.charAt(0).toUpperCase() + kind.slice(1)
+  if (type?.kind === kind && !type.abstract) return new Registry(name, title)
+  const id = `${title}:${name}`
+  throw new Error(`Object with ID '${id}' in collection with ID '$sysregistries' does not exist`)
 }
 
 async function getAssetRegistry(name) {
@@ -91,30 +93,40 @@ async function getTransactionRegistry(name) {
 }
 
 const FACTORY = {
-  newResource(namespace, type, id) {
-    if (typeof id !== 'string' || id === '') throw new Error('a resource needs an id')
-    return fresh(`${namespace}.${type}`, id)
-  },
+  newResource: (namespace, type, id) => newResource(`${namespace}.${type}`, id),
   newRelationship(namespace, type, id) {
     const name = `${namespace}.${type}`
     typeNamed(name)
     return resourceAt(name, id)
   },
-  newConcept(namespace, type) {
-    return fresh(`${namespace}.${type}`, null)
-  },
-  newTransaction(namespace, type, id) {
-    return fresh(`${namespace}.${type}`, id ?? '')
-  },
-  newEvent(namespace, type) {
-    const name = `${namespace}.${type}`
-    if (typeNamed(name).kind !== 'event') throw new Error(`${name} is no event`)
-    return fresh(name, '')
-  },
+  newConcept: (namespace, type) => newConcept(`${namespace}.${type}`),
+  newTransaction: (namespace, type, id) =>
+    newOf('transaction', `${namespace}.${type}`, id || randomId()),
+  newEvent: (namespace, type) => newOf('event', `${namespace}.${type}`, 'valid'),
+}
+function newOf(kind, name, id) {
+  const made = newResource(name, id)
+  if (MODEL[name].kind === kind) return withTime(made)
+  throw new Error(`${name} is not ${kind === 'event' ? 'an event' : 'a transaction'}`)
+}
+/** Returns a UUID, random as the transaction's random numbers are. */
+function randomId() {
+  const digit = () => Math.floor(Math.random() * 16).toString(16)
+  return 'xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx'.replace(/x/g, digit)
 }
 const SERIALIZER = {
-  toJSON: (resource) => serialized(() => jsonOf(resource)),
-  fromJSON: (json) => fromJson(json),
+  toJSON(resource, { validate = true } = {}) {
+    if (typeof resource !== 'object' || STATE.get(resource) === undefined) {
+      throw new Error(
+        'Serializer.toJSON only accepts Concept, Event, Asset, Participant or Transaction.',
+      )
+    }
+    return serialized(() => {
+      if (validate) requireValid(resource)
+      return jsonOf(resource)
+    })
+  },
+  fromJSON: fromJson,
 }
 
 function getFactory() {
@@ -124,14 +136,11 @@ function getSerializer() {
   return SERIALIZER
 }
 const EVENTS = []
-/**
- * Stores an event, with its id and time. The network validates the events after the processors have run; an invalid
- * event is an error.
- */
+/** Stores an event, with its id and time. An invalid event is an error. */
 function emit(event) {
   event.setIdentifier(`${CURRENT.transactionId}#${EVENTS.length}`)
   event.timestamp = new Date(FIXED.nowMs)
-  EVENTS.push(serialized(() => jsonOf(event)))
+  EVENTS.push(SERIALIZER.toJSON(event))
 }
 /** The part of Node's `assert` that scripts use, which Composer gives them. */
 function assert(value, message = 'the value is not true') {
@@ -140,10 +149,40 @@ function assert(value, message = 'the value is not true') {
 assert.ok = assert
 // biome-ignore lint/suspicious/noDoubleEquals: Node's `equal` converts the types
 assert.equal = (one, other, message) => assert(one == other, message ?? `${one} == ${other}`)
+// biome-ignore lint/suspicious/noDoubleEquals: Node's `notEqual` converts the types
+assert.notEqual = (one, other, message) => assert(one != other, message ?? `${one} != ${other}`)
 assert.strictEqual = (one, other, message) =>
   assert(one === other, message ?? `${one} === ${other}`)
 assert.notStrictEqual = (one, other, message) =>
   assert(one !== other, message ?? `${one} !== ${other}`)
+const isDeepEqual = (one, other, isStrict) => {
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) {
+    // biome-ignore lint/suspicious/noDoubleEquals: Node's `deepEqual` converts the types
+    return isStrict ? Object.is(one, other) : one == other
+  }
+  if (one instanceof Date && other instanceof Date) return one.getTime() === other.getTime()
+  const keys = Object.keys(one)
+  if (Array.isArray(one) !== Array.isArray(other)) return false
+  if (keys.length !== Object.keys(other).length) return false
+  return keys.every((key) => isDeepEqual(one[key], other[key], isStrict))
+}
+for (const name of ['deepEqual', 'deepStrictEqual']) {
+  const isStrict = name === 'deepStrictEqual'
+  const title = name.charAt(0).toUpperCase() + name.slice(1)
+  assert[name] = (one, other, message = `the values are not ${name}`) =>
+    assert(isDeepEqual(one, other, isStrict), message)
+  assert[`not${title}`] = (one, other, message = `the values are ${name}`) =>
+    assert(!isDeepEqual(one, other, isStrict), message)
+}
+assert.throws = (run) => {
+  try {
+    run()
+  } catch {
+    return
+  }
+  throw new Error('Missing expected exception.')
+}
+assert.doesNotThrow = (run) => run()
 assert.fail = (message = 'failed') => assert(false, message)
 
 function buildQuery(text) {
@@ -151,7 +190,10 @@ function buildQuery(text) {
 }
 async function query(nameOrQuery, parameters = {}) {
   const isBuilt = typeof nameOrQuery === 'object'
-  const statement = isBuilt ? { text: nameOrQuery.text } : { name: String(nameOrQuery) }
+  if (!isBuilt && typeof nameOrQuery !== 'string') {
+    throw new Error('Invalid query; expecting a built query or the name of a query')
+  }
+  const statement = isBuilt ? { text: nameOrQuery.text } : { name: nameOrQuery }
   const written = Object.entries(parameters).map(([name, value]) => [name, parameterValue(value)])
   const fields = { ...statement, parameters: Object.fromEntries(written) }
   return (await ask('query', () => fields)).map(resourceWith)
@@ -236,7 +278,7 @@ async function processTransaction(call) {
   // Loads the contents now, because a write by the script replaces the content in CONTENTS.
   for (const { resource } of resolved) if (resource !== null) resourceWith(resource)
   try {
-    const instance = fromJson(transaction)
+    const instance = populated(transaction, transaction.$class)
     let returned
     for (const name of processors) {
       const value = await globalThis[name](instance)

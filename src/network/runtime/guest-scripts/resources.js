@@ -7,7 +7,7 @@
 // of levels. If a script needs a resource or a member that was not sent, the call ends with `unresolved`, and the network
 // repeats the call with more levels and all members.
 
-/* global MODEL, host, log, InternalError */
+/* global MODEL, host, log, InternalError, requireFieldValue, requireKind, requireValid, randomId */
 
 // Without a prototype, names such as `constructor` are not found as types.
 Object.setPrototypeOf(MODEL, null)
@@ -21,8 +21,11 @@ async function ask(kind, fields) {
   return value
 }
 
-/** The current call. `unresolved`: whether it needed what was not sent. `isShort`: whether long members were left out. */
-const CALL = { unresolved: false, isShort: false }
+/**
+ * The current call. `unresolved`: whether it needed what was not sent. `isShort`: whether long members were left out.
+ * `acceptsResources`: whether a relationship in JSON may be a resource.
+ */
+const CALL = { unresolved: false, isShort: false, acceptsResources: false }
 /** Contents of sent and written resources by type and id; null for a resource that does not exist. */
 const CONTENTS = new Map()
 
@@ -103,14 +106,25 @@ class Typed {
     return isInstance(STATE.get(this).type, name)
   }
   setPropertyValue(name, value) {
+    requireFieldValue(this, name, value, false)
     this[name] = value
   }
   addArrayValue(name, value) {
+    requireFieldValue(this, name, value, true)
     if (this[name]) this[name].push(value)
     else this[name] = [value]
   }
+  validate() {
+    requireValid(this)
+  }
   toJSON() {
     return jsonOf(this)
+  }
+}
+
+class Concept extends Typed {
+  isConcept() {
+    return true
   }
 }
 
@@ -141,8 +155,12 @@ class Identified extends Typed {
   toURI() {
     return relationshipText(STATE.get(this))
   }
+  toJSON() {
+    return jsonOf(this)
+  }
   toString() {
-    return `Resource {id=${this.getFullyQualifiedIdentifier()}}`
+    const kind = this.isRelationship() ? 'Relationship' : 'Resource'
+    return `${kind} {id=${this.getFullyQualifiedIdentifier()}}`
   }
 }
 
@@ -159,8 +177,12 @@ function fill(values, { properties }, json) {
 
 /** Converts `json`, a member in its stored form or, as in Composer, in a form that can be read as its type. */
 function memberValue({ primitive, relationship, type }, json) {
-  if (typeof json === 'object' && primitive === null) return fromJson(json, type)
-  if (relationship) return resourceIn(String(json), type)
+  if (relationship) {
+    if (typeof json === 'string') return resourceIn(json, type)
+    if (CALL.acceptsResources && json.$class) return populated(json, json.$class)
+    throw new Error(`Invalid JSON data. Found a value that is not a string: ${json}`)
+  }
+  if (primitive === null && MODEL[type].kind !== 'enum') return populated(json, json.$class ?? type)
   switch (primitive) {
     case 'DateTime':
       return new Date(json)
@@ -172,7 +194,7 @@ function memberValue({ primitive, relationship, type }, json) {
     case 'Boolean':
       return json === true || json === 'true'
     case 'String':
-      return String(json)
+      return json.toString()
     default:
       return json
   }
@@ -208,6 +230,7 @@ function resourceWith(json) {
     IDENTITIES.set(key, resource)
   }
   const state = STATE.get(resource)
+  state.isReference = false
   if (CALL.isShort) fill(state.values, MODEL[state.type], json)
   else load(state, json)
   return resource
@@ -221,7 +244,7 @@ function load(state, json) {
 
 /** Returns an object of the type `type` without content. If the type has an identity, the object has its id. */
 function instanceOf(type, id, loaded) {
-  const values = Object.create(id === null ? Typed.prototype : Identified.prototype)
+  const values = Object.create(id === null ? Concept.prototype : Identified.prototype)
   if (id !== null) values[MODEL[type].identifier] = id
   STATE.set(values, { type, id, loaded, values, isReference: false })
   return values
@@ -265,28 +288,77 @@ function kindOf({ kind }) {
   return kind.charAt(0).toUpperCase() + kind.slice(1)
 }
 
-/** Returns a new instance with the default values; `id` is null only for concepts. */
+const inNamespace = ({ name, namespace }) => `Type ${name} in namespace ${namespace}`
+
+/** Returns a new instance of the asset, participant, transaction or event `name` with the default values. */
+function newResource(name, id) {
+  const type = typeNamed(name)
+  if (typeof id !== 'string') {
+    throw new Error(`Invalid or missing identifier for ${inNamespace(type)}`)
+  }
+  if (id.trim() === '') throw new Error(`Missing identifier for ${inNamespace(type)}`)
+  if (type.kind === 'concept') throw new Error(`Use newConcept to create concepts ${name}`)
+  return fresh(name, id)
+}
+
+/** Returns an event or a transaction with the time of now. */
+function withTime(made) {
+  made.timestamp = new Date()
+  return made
+}
+
+/** Returns a new instance of the concept `name` with the default values. */
+function newConcept(name) {
+  if (typeNamed(name).kind !== 'concept') throw new Error(`Class is not a concept ${name}`)
+  return fresh(name, null)
+}
+
 function fresh(name, id) {
   const type = typeNamed(name)
-  if (type.abstract) throw new Error(`Cannot instantiate the abstract type "${name}"`)
+  if (type.abstract) {
+    throw new Error(`Cannot instantiate Abstract ${inNamespace(type)}`)
+  }
+  if (type.kind === 'enum') throw new Error(`${name} is an enum`)
   const made = instanceOf(name, id, true)
   for (const [key, property] of Object.entries(type.properties)) {
-    if (property.default !== null) made[key] = memberValue(property, property.default)
+    if (property.default !== null && key !== type.identifier) {
+      made[key] = memberValue(property, property.default)
+    }
   }
   return made
 }
 
-/** Converts `json` to an instance, including nested instances. Without `$class`, it is an instance of `declared`. */
-function fromJson(json, declared) {
-  const name = json.$class ?? declared
-  const type = typeNamed(name)
-  for (const key of Object.keys(json)) {
-    if (key === '$class' || Object.hasOwn(type.properties, key)) continue
-    throw new Error(`Unexpected properties for type ${name}: ${key}`)
+/** Converts `json` to an instance, including nested instances. The instance may be invalid. */
+function populated(json, name) {
+  const { kind, identifier, properties } = typeNamed(name)
+  if (kind === 'enum') {
+    throw new Error('Attempting to create an ENUM declaration is not supported.')
   }
-  const id = type.identifier === null ? null : json[type.identifier]
-  const made = instanceOf(name, id, true)
-  fill(made, type, json)
+  const unexpected = Object.keys(json).filter(
+    (key) => !key.startsWith('$') && json[key] != null && !Object.hasOwn(properties, key),
+  )
+  if (unexpected.length > 0) {
+    throw new Error(`Unexpected properties for type ${name}: ${unexpected.join(', ')}`)
+  }
+  let made
+  if (kind === 'concept') made = newConcept(name)
+  else if (kind === 'transaction')
+    made = withTime(newResource(name, json[identifier] || randomId()))
+  else if (kind === 'event') made = withTime(newResource(name, json[identifier] || 'valid'))
+  else made = newResource(name, json[identifier])
+  fill(made, MODEL[name], json)
+  return made
+}
+
+/** Converts `json` to an instance, which is valid unless the option `validate` is false. */
+function fromJson(json, { validate = true, acceptResourcesForRelationships = false } = {}) {
+  if (!json.$class) {
+    throw new Error('Invalid JSON data. Does not contain a $class type identifier.')
+  }
+  CALL.acceptsResources = acceptResourcesForRelationships
+  const made = populated(json, json.$class)
+  CALL.acceptsResources = false
+  if (validate) requireValid(made)
   return made
 }
 
@@ -298,48 +370,26 @@ function jsonOf(instance) {
   const { values } = state
   const json = { $class: state.type }
   const { properties } = MODEL[state.type]
+  const shownId = state.id === null ? undefined : `${state.type}#${idOf(state)}`
   for (const [name, value] of Object.entries(values)) {
     if (value === undefined || value === null) continue
     const property = properties[name]
     // The network refuses an undeclared property whatever its value is, so an object is sent as null.
     if (property === undefined) json[name] = typeof value === 'object' ? null : value
     else if (Array.isArray(value)) {
-      json[name] = value.map((element) => jsonValueOf(name, property, element))
-    } else json[name] = jsonValueOf(name, property, value)
+      json[name] = value.map((element) => jsonValueOf(name, property, element, shownId))
+    } else json[name] = jsonValueOf(name, property, value, shownId)
   }
   return json
 }
 
-function jsonValueOf(name, property, value) {
+function jsonValueOf(name, property, value, shownId) {
   // Throws for NaN and infinity, because JSON would contain null, which means a missing value.
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw new Error(`${name} is not a finite number: ${value}`)
   }
-  if (!isValueOf(property, value)) {
-    const expected = property.relationship ? 'Relationship' : (property.primitive ?? property.type)
-    const found = typeof value === 'object' ? 'an object' : `${value} (${typeof value})`
-    throw new Error(`${name} has the value ${found}; expected type ${expected}`)
-  }
+  requireKind(property, name, value, shownId)
   if (value instanceof Date) return value.toISOString()
   if (typeof value !== 'object') return value
   return property.relationship ? relationshipText(STATE.get(value)) : jsonOf(value)
-}
-
-/** Whether `value` has the kind of `property`. As in Composer, a text is no date and a plain object is no concept. */
-function isValueOf({ primitive, type, relationship }, value) {
-  switch (primitive) {
-    case 'DateTime':
-      return value instanceof Date
-    case 'Boolean':
-      return typeof value === 'boolean'
-    case 'String':
-      return typeof value === 'string'
-    case null: {
-      if (MODEL[type].kind === 'enum') return typeof value === 'string'
-      const state = typeof value === 'object' && value !== null ? STATE.get(value) : undefined
-      return state !== undefined && (!relationship || state.id !== null)
-    }
-    default:
-      return typeof value === 'number'
-  }
 }

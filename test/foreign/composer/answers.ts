@@ -1,0 +1,49 @@
+import type { Case, Request } from './generate.ts'
+
+/** What a request returned, or the class of its error and its message. */
+export type Answer =
+  | { readonly ok: unknown }
+  | { readonly failed: string; readonly message: string }
+
+/** Composer or daicho, with one network at a time. */
+export interface Side {
+  /** Deploys a network and issues the identities of its people. */
+  deploy(network: Case, name: string): Promise<Answer>
+  answer(request: Request): Promise<Answer>
+}
+
+/** Classes of errors by their messages. Clients of Composer match on these messages. */
+const CLASSES: readonly [RegExp, string][] = [
+  [/^Object with ID '.*' in collection with ID '.*' does not exist/s, 'missing'],
+  [/^The current identity|^no identity of this network/, 'identity'],
+  [/does not have '\w+' access/, 'denied'],
+  [/Could not find any functions to execute/, 'no function'],
+  [/already exists/, 'exists'],
+  [/^(?:\w+Error: )?own (?:text|type)$/, 'own'],
+]
+
+/** Returns the class of an error with this text; `invalid` for all errors whose texts differ between the two. */
+export function classify(text: string): string {
+  return CLASSES.find(([pattern]) => pattern.test(text))?.[1] ?? 'invalid'
+}
+
+export function failure(error: unknown): Answer {
+  const message = error instanceof Error ? error.message : String(error)
+  return { failed: classify(message), message }
+}
+
+/** Returns a copy of `value` with sorted members, without times of events, and with `id`, of a transaction, replaced. */
+export function withoutIds(value: unknown, id: string): unknown {
+  const text = JSON.stringify(sorted(value)).replaceAll(id, 'TX')
+  return JSON.parse(text)
+}
+
+/** Returns a copy of `value` whose objects have sorted members. */
+export function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (typeof value !== 'object' || value === null) return value
+  const members = Object.entries(value)
+    .filter(([name]) => name !== 'timestamp')
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+  return Object.fromEntries(members.map(([name, member]) => [name, sorted(member)]))
+}

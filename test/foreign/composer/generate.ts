@@ -1,0 +1,406 @@
+// Generates networks with rules, queries and processors, and the requests of several participants.
+import {
+  ASK_MODEL,
+  ASK_SCRIPT,
+  type Call,
+  generateCalls,
+  type Parameter,
+  parameterValue,
+} from './calls.ts'
+import { allFields, generateModel, IDS, Instances, type Type } from './models.ts'
+import { Random } from './random.ts'
+
+/** A request. `caller` is the id of a participant, or null for the administrator. */
+export type Request = { readonly caller: string | null } & (
+  | { readonly kind: 'create'; readonly type: string; readonly body: Record<string, unknown> }
+  | {
+      readonly kind: 'update'
+      readonly type: string
+      readonly id: string
+      readonly body: Record<string, unknown>
+    }
+  | {
+      readonly kind: 'createAll'
+      readonly type: string
+      readonly body: readonly Record<string, unknown>[]
+    }
+  | {
+      readonly kind: 'read' | 'exists' | 'remove' | 'resolve'
+      readonly type: string
+      readonly id: string
+    }
+  | { readonly kind: 'list'; readonly type: string }
+  | { readonly kind: 'submit'; readonly type: string; readonly body: Record<string, unknown> }
+  | {
+      readonly kind: 'query'
+      readonly name: string
+      readonly parameters: Record<string, string | number | boolean>
+    }
+  | { readonly kind: 'ask'; readonly calls: readonly Call[]; readonly rereads: boolean }
+)
+
+/** A network in parts that can be left out, and the requests to it. */
+export interface Case {
+  readonly seed: number
+  /** The declarations that `kinds` of requests refer to. */
+  readonly kinds: Readonly<Record<string, Type['kind']>>
+  readonly identifiers: Readonly<Record<string, string | null>>
+  readonly models: readonly string[]
+  /** Null without a file of rules. */
+  readonly rules: readonly string[] | null
+  readonly queries: readonly string[]
+  readonly scripts: readonly string[]
+  /** The type and ids of the participants that have identities. */
+  readonly people: {
+    readonly type: string
+    readonly ids: readonly string[]
+    /** The participants. */
+    readonly bodies: Readonly<Record<string, Record<string, unknown>>>
+  } | null
+  readonly requests: readonly Request[]
+  /** What was generated on purpose that daicho may read in another way; names of explained differences. */
+  readonly features: readonly string[]
+}
+
+const SYSTEM = 'org.hyperledger.composer.system'
+const text = (value: unknown) => JSON.stringify(value)
+
+/** Returns the files of a case by path, as the network `name`. */
+export function formatFiles(
+  { models, rules, queries, scripts }: Case,
+  name: string,
+): Map<string, string> {
+  const about = { name, version: '1.0.0', description: 'x', engines: { composer: '^0.20.0' } }
+  const numbered = (folder: string, ending: string, files: readonly string[]) =>
+    files.map((file, at) => [`${folder}/${at}.${ending}`, file] as const)
+  return new Map([
+    ...numbered('lib', 'js', scripts),
+    ...numbered('models', 'cto', models),
+    ['package.json', text(about)] as const,
+    ...(rules === null ? [] : [['permissions.acl', rules.join('\n')] as const]),
+    ...(queries.length === 0 ? [] : [['queries.qry', queries.join('\n')] as const]),
+  ])
+}
+
+/** Returns the case with the number `seed`. */
+export function generateCase(seed: number): Case {
+  const random = new Random(seed)
+  const { types, files } = generateModel(random)
+  const people = choosePeople(random, types)
+  const queries = generateQueries(random, types)
+  const instances = new Instances(random, types)
+  const bodies =
+    people === null ? {} : { a: instances.make(people, 'a', 0), b: instances.make(people, 'b', 0) }
+  const parts = {
+    seed,
+    kinds: Object.fromEntries(types.map((type) => [type.qualified, type.kind])),
+    identifiers: Object.fromEntries(types.map((type) => [type.qualified, type.id])),
+    models: [...files, ASK_MODEL],
+    rules: random.chance(15) ? null : generateRules(random, types, people),
+    queries: queries.map((query) => query.text),
+    scripts: [ASK_SCRIPT, ...generateProcessors(random, types)],
+    people: people === null ? null : { type: people.qualified, ids: ['a', 'b'], bodies },
+  }
+  const requests = generateRequests(random, types, queries, parts.people)
+  return { ...parts, requests, features: [...features(parts.rules ?? [])] }
+}
+
+/** A condition that may throw: a member of a missing value, or the variable of ANY. */
+const MAY_THROW = /nothing\.x|\.\w+\.getIdentifier|ANY.*\bp\./
+
+function features(rules: readonly string[]): string[] {
+  const isThrowing = rules.some((rule) => rule.includes('action: DENY') && MAY_THROW.test(rule))
+  return isThrowing ? ['a condition that throws, in a DENY rule'] : []
+}
+
+function choosePeople(random: Random, types: readonly Type[]): Type | null {
+  const people = types.filter(({ kind, abstract }) => kind === 'participant' && !abstract)
+  return people.length === 0 ? null : random.pick(people)
+}
+
+// Rules
+
+function generateRules(random: Random, types: readonly Type[], people: Type | null): string[] {
+  const rules = random.several(0, 5, (at) => generateRule(random, types, people, at))
+  const system = `rule System { description: "" participant: "ANY" operation: ALL resource: "${SYSTEM}.**" action: ALLOW }`
+  const admin = `rule Admin { description: "" participant: "${SYSTEM}.NetworkAdmin" operation: ALL resource: "**" action: ALLOW }`
+  const oracle =
+    'rule Oracle { description: "" participant: "ANY" operation: ALL resource: "org.oracle.*" action: ALLOW }'
+  const rest =
+    'rule Rest { description: "" participant: "ANY" operation: ALL resource: "**" action: ALLOW }'
+  return [admin, system, oracle, ...rules, ...(random.chance(60) ? [rest] : [])]
+}
+
+function generateRule(
+  random: Random,
+  types: readonly Type[],
+  people: Type | null,
+  at: number,
+): string {
+  const named = (kinds: readonly Type['kind'][]) => types.filter(({ kind }) => kinds.includes(kind))
+  const participants = named(['participant'])
+  const participant = random.pick([
+    'ANY',
+    ...participants.map(({ qualified }) => qualified),
+    ...(people === null ? [] : [`${people.qualified}#${random.pick(['a', 'b', 'none'])}`]),
+    `${SYSTEM}.Participant`,
+    `${random.pick(types).namespace}.*`,
+    'org.**',
+    '**',
+  ])
+  const resources = named(['asset', 'participant', 'transaction', 'event'])
+  const target = random.pick(resources)
+  const resource = random.pick([
+    target.qualified,
+    target.qualified,
+    `${target.qualified}#${random.pick(IDS)}`,
+    `${target.namespace}.*`,
+    `${target.namespace}.**`,
+    `${SYSTEM}.Asset`,
+    'org.**',
+    '**',
+  ])
+  const transactions = named(['transaction'])
+  const operation = random.pick([
+    'ALL',
+    'CREATE',
+    'READ',
+    'UPDATE',
+    'DELETE',
+    'READ, CREATE',
+    'CREATE,UPDATE,DELETE',
+    'READ,UPDATE',
+  ])
+  const isConditional = random.chance(50)
+  const during =
+    transactions.length > 0 && random.chance(20)
+      ? ` transaction${isConditional && random.chance(50) ? '(t)' : ''}: "${random.pick([random.pick(transactions).qualified, `${SYSTEM}.Transaction`, `${SYSTEM}.**`, 'org.oracle.Ask'])}"`
+      : ''
+  const action = random.pick(['ALLOW', 'ALLOW', 'DENY'])
+  const head = `rule R${at} { description: "${random.pick(['', 'x', 'ü "'.replace('"', "'")])}"`
+  if (!isConditional) {
+    return `${head} participant: "${participant}" operation: ${operation} resource: "${resource}"${during} action: ${action} }`
+  }
+  return `${head} participant(p): "${participant}" operation: ${operation} resource(r): "${resource}"${during} condition: (${generateCondition(random, target)}) action: ${action} }`
+}
+
+function generateCondition(random: Random, target: Type): string {
+  const fields = allFields(target).filter(({ name }) => name !== target.id)
+  const own = fields.length > 0 ? [random.pick(fields)] : []
+  return random.pick([
+    'true',
+    'false',
+    'r.getIdentifier() === p.getIdentifier()',
+    'r.getIdentifier() == "a"',
+    "r.getIdentifier() < 'c'",
+    'p.getIdentifier() === "a" && r.getIdentifier() !== "b"',
+    'r.nothing.x',
+    'p.getType() === r.getType()',
+    `r.instanceOf("${target.qualified}")`,
+    'r.getIdentifier()',
+    '0',
+    '(function () { return r.getNamespace().length > 7 })()',
+    ...own.flatMap(({ name, relationship, array }) => [
+      `r.${name}`,
+      `typeof r.${name} === "undefined"`,
+      ...(relationship && !array ? [`r.${name}.getIdentifier() === p.getIdentifier()`] : []),
+    ]),
+  ])
+}
+
+// Queries
+
+interface Query {
+  readonly name: string
+  readonly text: string
+  readonly statement: string | null
+  readonly parameters: readonly Parameter[]
+}
+
+function generateQueries(random: Random, types: readonly Type[]): Query[] {
+  const selected = types.filter(
+    ({ kind, abstract }) => !abstract && (kind === 'asset' || kind === 'participant'),
+  )
+  if (selected.length === 0) return []
+  return random.several(0, 3, (at) => {
+    const type = random.pick(selected)
+    const parameters: Parameter[] = []
+    const where = random.chance(80) ? ` WHERE ${generateWhere(random, type, parameters, 0)}` : ''
+    const statement = `SELECT ${type.qualified}${where}`
+    const name = `Q${at}`
+    const queryText = `query ${name} { description: "x" statement: ${statement} }`
+    return {
+      name,
+      text: queryText,
+      statement: parameters.length === 0 ? statement : null,
+      parameters,
+    }
+  })
+}
+
+function generateWhere(random: Random, type: Type, parameters: Parameter[], depth: number): string {
+  if (depth < 2 && random.chance(35)) {
+    const parts = random.several(2, 2, () => generateWhere(random, type, parameters, depth + 1))
+    return `(${parts.join(random.pick([' AND ', ' OR ']))})`
+  }
+  const fields = allFields(type).filter(({ array, relationship }) => !array && !relationship)
+  const usable = fields.filter((field) =>
+    ['String', 'Integer', 'Long', 'Double', 'Boolean'].includes(field.type),
+  )
+  const field = random.pick(
+    usable.length > 0 ? usable : fields.filter(({ name }) => name === type.id),
+  )
+  const operator = random.pick(
+    field.type === 'Boolean' ? ['==', '!='] : ['==', '!=', '<', '<=', '>', '>='],
+  )
+  if (random.chance(25)) {
+    const parameter = `p${parameters.length}`
+    parameters.push({ name: parameter, type: field.type })
+    return `(${field.name} ${operator} _$${parameter})`
+  }
+  const value =
+    field.type === 'Boolean'
+      ? random.pick(['true', 'false'])
+      : field.type === 'String'
+        ? random.pick(["'a'", "'Ab'", "'b'", "''"])
+        : random.pick(['0', '7', '1.5', '42'])
+  return random.chance(15)
+    ? `(${value} ${operator} ${field.name})`
+    : `(${field.name} ${operator} ${value})`
+}
+
+// Processors
+
+/** Returns scripts whose functions emit their names, so that it shows which of them run, and how often. */
+function generateProcessors(random: Random, types: readonly Type[]): string[] {
+  const transactions = types.filter(({ kind }) => kind === 'transaction')
+  return random.several(1, 2, (file) => {
+    const functions = random.several(0, 5, (at) =>
+      generateFunction(random, transactions, `fn${file}_${at}`),
+    )
+    return `${random.pick(['', "'use strict';\n", '/* header */\n', '// header\n', 'var shared = 1\n'])}${functions.join('\n')}\n`
+  })
+}
+
+const BODY = (name: string) =>
+  `{ const e = getFactory().newEvent('org.oracle', 'Ran'); e.name = '${name}'; emit(e) }`
+
+function generateFunction(random: Random, transactions: readonly Type[], name: string): string {
+  const type = random.pick(transactions)
+  const named = random.chance(30) ? `on${type.name}` : name
+  const parameter = `@param {${type.qualified}} tx the transaction`
+  const comment = random.pick([
+    `/**\n * Does it.\n * ${parameter}\n * @transaction\n */\n`,
+    `/**\n * ${parameter}\n * @transaction\n */\n`,
+    `/* ${parameter}\n @transaction */\n`,
+    `/** ${parameter} @transaction */ `,
+    `// ${parameter} @transaction\n`,
+    `// @transaction\n`,
+    `/**\n * ${parameter}\n */\n`,
+    `/**\n * @transaction\n * ${parameter}\n * @return {Promise}\n */\n`,
+    `/**\n * ${parameter}\n * @transaction\n */\n// another comment\n`,
+    `/**\n * ${parameter}\n * @transaction\n * @private\n */\n`,
+    `/**\n * @private\n * ${parameter}\n * @transaction\n */\n`,
+    `/**\n * ${parameter}\n * @transactions\n */\n`,
+    `/**\n * ${parameter}\n * mail@transaction.org\n */\n`,
+    `/**\n * @param {${type.qualified}} tx - the one\n * @param {String} other x\n */\n`,
+    `/**\n * @param {!${type.qualified}} tx x\n * @transaction\n */\n`,
+    `/**\n * ${parameter}\n * @Transaction\n */\n`,
+    '',
+    '',
+  ])
+  const head = random.pick(['async function', 'function', 'async  function'])
+  const body = BODY(named)
+  const declared = `${comment}${head} ${named}(tx) ${body}`
+  const kind = random.below(20)
+  if (kind === 0) return `/*\n${declared.replaceAll('*/', '* /')}\n*/`
+  if (kind === 1) return declared.replace(/^/gm, '// ')
+  if (kind === 2) return `${comment}const ${name} = async (tx) => ${body}`
+  if (kind === 3) return `{ ${declared} }`
+  return declared
+}
+
+// Requests
+
+function generateRequests(
+  random: Random,
+  types: readonly Type[],
+  queries: readonly Query[],
+  people: Case['people'],
+): Request[] {
+  const instances = new Instances(random, types)
+  const registered = types.filter(
+    ({ kind, abstract }) => !abstract && (kind === 'asset' || kind === 'participant'),
+  )
+  const transactions = types.filter(({ kind, abstract }) => !abstract && kind === 'transaction')
+  const statements = queries.flatMap(({ statement }) => statement ?? [])
+  const context = { random, types, instances, queries, statements }
+  const caller = () => (people === null || random.chance(40) ? null : random.pick(people.ids))
+  const resource = (wrong: number) => {
+    const type = random.pick(registered)
+    return { type: type.qualified, body: instances.make(type, random.pick(IDS), wrong) }
+  }
+  const identifier = (name: string) => types.find(({ qualified }) => qualified === name)?.id ?? ''
+  const made = random.several(
+    2,
+    5,
+    (): Request => ({ kind: 'create', caller: null, ...resource(0) }),
+  )
+  const rest = random.several(14, 26, (): Request => {
+    const { type, body } = resource(25)
+    const id = random.pick([...IDS, 'none'])
+    const by = caller()
+    switch (random.below(12)) {
+      case 0:
+      case 1:
+        return { kind: 'create', caller: by, type, body }
+      case 2:
+        return { kind: 'update', caller: by, type, body, id: String(body[identifier(type)] ?? 'a') }
+      case 3:
+        return { kind: 'read', caller: by, type, id }
+      case 4:
+        return { kind: random.pick(['exists', 'resolve', 'remove'] as const), caller: by, type, id }
+      case 5:
+        return { kind: 'list', caller: by, type }
+      case 6:
+        return {
+          kind: 'createAll',
+          caller: by,
+          type,
+          body: random.several(1, 3, () =>
+            instances.make(
+              random.pick(registered.filter(({ qualified }) => qualified === type)),
+              random.pick(IDS),
+              5,
+            ),
+          ),
+        }
+      case 7:
+        if (queries.length > 0) return generateQuery(random, queries, by)
+        return { kind: 'list', caller: by, type }
+      case 8:
+      case 9:
+        if (transactions.length > 0) {
+          const submitted = random.pick(transactions)
+          return {
+            kind: 'submit',
+            caller: by,
+            type: submitted.qualified,
+            body: instances.make(submitted, null, 15),
+          }
+        }
+        return { kind: 'list', caller: by, type }
+      default: {
+        const rereads = random.chance(5)
+        return { kind: 'ask', caller: by, calls: generateCalls(context, rereads), rereads }
+      }
+    }
+  })
+  return [...made, ...rest]
+}
+
+function generateQuery(random: Random, queries: readonly Query[], caller: string | null): Request {
+  const { name, parameters } = random.pick(queries)
+  const given = parameters.map((each) => [each.name, parameterValue(random, each.type)])
+  return { kind: 'query', caller, name, parameters: Object.fromEntries(given) }
+}
