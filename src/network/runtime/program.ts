@@ -4,7 +4,7 @@ import type { Model, Property } from '../model/model.ts'
 import type { Script } from './guest.ts'
 
 /** The files of the program, in order of their dependencies. */
-const PARTS = ['resources', 'validation', 'program']
+const PARTS = ['resources', 'validation', 'locale', 'program']
 
 /** The scripts that a guest loads. */
 export interface GuestScripts {

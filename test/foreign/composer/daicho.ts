@@ -123,11 +123,11 @@ export class DaichoSide implements Side {
       case 'list':
         return send('GET', `/${request.type}`)
       case 'query': {
-        const given = Object.entries(request.parameters).map(([name, value]) => [
-          name,
-          String(value),
-        ])
-        return send('GET', `/queries/${request.name}?${new URLSearchParams(given)}`)
+        const given = new URLSearchParams()
+        for (const [name, value] of Object.entries(request.parameters)) {
+          given.set(name, String(value))
+        }
+        return send('GET', `/queries/${request.name}?${given}`)
       }
       case 'submit':
       case 'ask': {

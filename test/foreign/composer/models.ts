@@ -89,7 +89,7 @@ function generateType(
   }
   const parents = types.filter((type) => type.kind === kind)
   const parent = parents.length > 0 && random.chance(35) ? random.pick(parents) : null
-  const abstract = random.chance(15)
+  const abstract = random.chance(15) && parents.some((type) => !type.abstract)
   const needsId = kind === 'asset' || kind === 'participant'
   const own = needsId && (parent === null || parent.id === null)
   // An abstract type without a parent may leave the id to its subtypes.

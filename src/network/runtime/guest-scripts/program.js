@@ -1,7 +1,7 @@
 // Runs inside a guest, after `resources.js`. Defines the functions that a network's scripts call, runs processors, and
 // evaluates conditions of access rules.
 
-/* global MODEL, CALL, CONTENTS, IDENTITIES, EngineError, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, newResource, newConcept, fromJson, populated, requireValid, jsonOf */
+/* global MODEL, CALL, CONTENTS, IDENTITIES, EngineError, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, newResource, newConcept, fromJson, populated, requireValid, jsonOf, formatLocaleNumber, formatLocaleDate, compareLocale */
 
 class Registry {
   constructor(type, kind) {
@@ -308,6 +308,7 @@ function evaluated({ condition, participant, transaction, resources, resolved, i
   })
 }
 
+const byValue = { writable: true, configurable: true }
 // The globals of a network's scripts.
 for (const [name, value] of Object.entries({
   ...{
@@ -320,8 +321,23 @@ for (const [name, value] of Object.entries({
   ...{ getCurrentParticipant, getCurrentIdentity },
   ...{ assert, emit, query, buildQuery, post, request, console },
 })) {
-  Object.defineProperty(globalThis, name, { value, writable: true, configurable: true })
+  Object.defineProperty(globalThis, name, { value, ...byValue })
 }
+
+const define = (prototype, name, value) =>
+  Object.defineProperty(prototype, name, { value, ...byValue })
+define(Number.prototype, 'toLocaleString', function (_locales, options) {
+  return formatLocaleNumber(Number(this), options)
+})
+const SHOWN = { toLocaleString: 'both', toLocaleDateString: 'date', toLocaleTimeString: 'time' }
+for (const [name, shown] of Object.entries(SHOWN)) {
+  define(Date.prototype, name, function (_locales, options) {
+    return formatLocaleDate(this, options, shown)
+  })
+}
+define(String.prototype, 'localeCompare', function (other, _locales, options) {
+  return compareLocale(String(this), String(other), options)
+})
 
 // Called before the network's scripts are loaded, because scripts may keep references to `Date` and `Math.random`.
 fixTimeAndChance()
