@@ -53,7 +53,7 @@ it('dates and times have the format of en-US', () => {
     const numeric = ['numeric', '2-digit']
     const day = {
       ...maybe('weekday', ['long', 'short']),
-      ...maybe('month', [...numeric, 'long', 'short']),
+      month: pick([...numeric, 'long', 'short']),
       day: pick(numeric),
       year: pick(numeric),
     }
