@@ -84,7 +84,7 @@ it('dates and times have the format of en-US', () => {
 })
 
 it('texts are compared in the order of en-US', () => {
-  const characters = [...' _-,;:!?.\'"()[]@*/\\&#%`^+<=>|~$0129abcdezABZéèêÉüÜñçåöäÄßæøłœ\tαΩжЯ']
+  const characters = [...' _-,;:!?.\'"()[]@*/\\&#%`^+<=>|~$0129abcdezABZéèêÉüÜñçåöäÄßøł\tαΩжЯ']
   const word = () => Array.from({ length: random(5) }, () => pick(characters)).join('')
   for (let n = 0; n < 5_000; n += 1) {
     const [one, other] = [word(), word()]

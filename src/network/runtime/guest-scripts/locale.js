@@ -117,6 +117,9 @@ function sized(number, size) {
 
 /** All characters before letters, in the order of the root collation. */
 const SIGNS = '\t\n\v\f\r\u2028\u2029 _-,;:!?.\'"()[]{}@*/\\&#%`^+<=>|~$0123456789'
+/** Accents in their order: acute, grave, breve, circumflex, caron, ring, diaeresis, double acute, tilde, … */
+const ACCENTS =
+  '\u0301\u0300\u0306\u0302\u030c\u030a\u0308\u030b\u0303\u0307\u0338\u0335\u0327\u0328\u0304'
 const EXPANDED = { ß: 'ss', æ: 'ae', œ: 'oe', ø: 'o\u0338', đ: 'd\u0335', ł: 'l\u0335' }
 
 /** Returns the weights of `text` on three levels: letters, accents, upper case. */
@@ -127,7 +130,8 @@ function toCollation(text) {
     const isUpper = lower !== character
     for (const base of EXPANDED[lower] ?? lower) {
       if (/\p{M}/u.test(base)) {
-        levels[1].push(levels[0].length, base.codePointAt(0))
+        const accent = ACCENTS.indexOf(base)
+        levels[1].push(levels[0].length, accent === -1 ? base.codePointAt(0) : accent)
         continue
       }
       const sign = SIGNS.indexOf(base)
