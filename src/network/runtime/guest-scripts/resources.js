@@ -74,6 +74,7 @@ function relationshipText(state) {
 function resourceIn(text, declared) {
   const path = text.startsWith('resource:') ? text.slice('resource:'.length) : text
   const hash = path.indexOf('#')
+  if (hash === path.length - 1) throw new Error('Missing id')
   if (hash === -1) return resourceAt(declared, path)
   const type = path.slice(0, hash)
   typeNamed(type)
