@@ -299,7 +299,9 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(pieces).toBeGreaterThan(1)
       expect(await stage.store.countItems(0)).toBe(0)
       expect(await stage.store.droppedDatabases()).toEqual([])
-      expect(await stage.store.deletedDatabases()).toEqual([{ name: 'fruit', created: 0 }])
+      expect(await stage.store.deletedDatabases()).toEqual([
+        { name: 'fruit', created: 0, deleted: expect.any(Number) },
+      ])
       expect((await stage.store.item('fruit', '7'))?.text).toBe('{"id":"7","n":"mine"}')
     })
 

@@ -62,7 +62,7 @@ export function describeVerify(
       [
         'a removed row',
         "DELETE FROM items WHERE id = 'a'",
-        'neither item a of fruit nor its history',
+        'item a of fruit is neither stored nor recorded as deleted',
       ],
       [
         'an added row',
@@ -105,6 +105,26 @@ export function describeVerify(
         'a revision removed from a history',
         "DELETE FROM superseded WHERE id = 'a'",
         'neither item a of fruit nor its history',
+      ],
+      [
+        'a deletion that is not recorded',
+        'DELETE FROM deleted_items',
+        'item b of fruit is neither stored nor recorded as deleted',
+      ],
+      [
+        'an added deletion',
+        "INSERT INTO deleted_items SELECT db, 'a', 77, 76 FROM items WHERE id = 'a'",
+        'the chain does not delete them',
+      ],
+      [
+        'a deletion with another creation',
+        'UPDATE deleted_items SET created = created + 1',
+        'neither stored nor recorded as deleted',
+      ],
+      [
+        'a deleted database with another deletion',
+        'UPDATE deleted_databases SET deleted = deleted + 1',
+        'but the chain does not delete it there',
       ],
       [
         'an added revision',

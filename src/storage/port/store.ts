@@ -35,6 +35,18 @@ export interface StoredDatabase {
   readonly created: number
 }
 
+/** `deleted` is the position of the entry that deleted the database. */
+export interface DeletedDatabase extends StoredDatabase {
+  readonly deleted: number
+}
+
+/** An item that was deleted by the entry at position `deleted`, also together with its database. */
+export interface DeletedItem {
+  readonly id: string
+  readonly created: number
+  readonly deleted: number
+}
+
 /** Selects a page of the items of a database, in creation order. */
 export interface ItemRange {
   /** Only items created after this position. */
@@ -224,15 +236,25 @@ export interface StoreReader {
   /**
    * Searches the database created at `database`; `filter/matches.ts` defines matches and order. Each
    * piece is bounded work on the current state.
+   * With `before`, searches the items as they were before the entry at this position, without indexes; the database may
+   * be deleted. An erased revision has only its `id`.
    * Errors, while reading pieces: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED.
    */
-  search(database: number, query: ItemSearch): Promise<FoundItems>
+  search(database: number, query: ItemSearch, before?: number): Promise<FoundItems>
   /**
    * Counts the items that match `where` (null: all items) in the database created at `database`, from an
-   * index alone if all its entries match. Each piece is bounded work on the current state.
+   * index alone if all its entries match. Each piece is bounded work on the current state. For `before`, see `search`.
    * Errors, while reading pieces: SEARCH_INTERRUPTED.
    */
-  count(database: number, where: Where | null): Promise<CountedItems>
+  count(database: number, where: Where | null, before?: number): Promise<CountedItems>
+  /** Lists the databases that existed before the entry at position `before`, in creation order. */
+  databasesBefore(before: number): Promise<StoredDatabase[]>
+  /** Returns the database that had this name before the entry at position `before`, or null. */
+  databaseBefore(name: string, before: number): Promise<StoredDatabase | null>
+  /** Returns the position that created the item `id` which existed before the entry at position `before`, or null. */
+  createdBefore(database: number, id: string, before: number): Promise<number | null>
+  /** Returns the timestamp of the last entry of the block at `height`, or null. */
+  blockTime(height: number): Promise<number | null>
   /** Lists the declared indexes, ordered by database. */
   indexes(): Promise<StoredIndex[]>
   /** Lists the items of all databases created after position `after`, in creation order; bounded by PAGE_CHARACTERS. */
@@ -267,7 +289,13 @@ export interface StoreReader {
   /** Lists the creation positions of deleted databases that still have items, which maintenance moves to the history. */
   droppedDatabases(): Promise<number[]>
   /** Lists all deleted databases, in creation order. Their histories are kept. */
-  deletedDatabases(): Promise<StoredDatabase[]>
+  deletedDatabases(): Promise<DeletedDatabase[]>
+  /** Returns the item whose life in the database created at `database` began at `created`, if it was deleted. */
+  deletedItem(database: number, created: number): Promise<DeletedItem | null>
+  /** Returns the item `id` of this database that the entry at `deleted` deleted, or null. */
+  itemDeletedBy(database: number, id: string, deleted: number): Promise<DeletedItem | null>
+  /** Counts the deleted items of this database, and those of them that the entry at `deleted` deleted. */
+  countDeleted(database: number, deleted: number): Promise<{ all: number; by: number }>
   /** Lists the creation positions of the deleted databases with this name, in ascending order. */
   formerDatabases(name: string): Promise<number[]>
   /** Runs the engine's check of its own tables and indexes; returns a description of the damage, or null. */

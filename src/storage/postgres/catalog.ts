@@ -12,7 +12,8 @@ const COLUMNS = `
   blocks: blinds bytea not null, body text C not null, commitments bytea not null, height bigint not null, id text C not null, nonce bigint not null, prev_id text C, root text C not null, timestamps text C not null
   daicho_schema: version integer
   databases: created bigint not null, name text C not null
-  deleted_databases: created bigint not null, name text C not null
+  deleted_databases: created bigint not null, deleted bigint not null, name text C not null
+  deleted_items: created bigint not null, db bigint not null, deleted bigint not null, id text C not null
   dropped: db bigint not null
   erasures: eraser bigint not null, position bigint not null
   index_entries: created bigint not null, key bytea not null, number bigint not null, sorts boolean not null
@@ -44,6 +45,8 @@ const INDEXES = `
   databases_pkey on databases unique btree (created)
   deleted_by_name on deleted_databases btree (name)
   deleted_databases_pkey on deleted_databases unique btree (created)
+  deleted_items_in_order on deleted_items btree (db, created, deleted)
+  deleted_items_pkey on deleted_items unique btree (db, id, deleted)
   dropped_pkey on dropped unique btree (db)
   erasures_pkey on erasures unique btree ("position")
   index_entries_by_item on index_entries btree (created)

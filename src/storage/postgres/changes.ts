@@ -1,6 +1,6 @@
 import type { AttachmentEffect, Effect } from '../port/effect.ts'
 import { inapplicable } from '../port/errors.ts'
-import type { StoredDatabase } from '../port/store.ts'
+import type { DeletedDatabase } from '../port/store.ts'
 import { type Index, type IndexEntry, indexEntries } from '../sql/indexes.ts'
 import { integer, type Row, text } from '../sql/rows.ts'
 import type { Parameter, Queries, Statement } from './connection.ts'
@@ -45,8 +45,8 @@ const SQL = {
   addDatabases: `INSERT INTO databases (created, name)
     SELECT * FROM unnest($1::int8[], $2::text[])`,
   removeDatabases: 'DELETE FROM databases WHERE created = ANY($1::int8[])',
-  addDropped: `WITH added AS (INSERT INTO deleted_databases (created, name)
-      SELECT * FROM unnest($1::int8[], $2::text[]) RETURNING created)
+  addDropped: `WITH added AS (INSERT INTO deleted_databases (created, name, deleted)
+      SELECT * FROM unnest($1::int8[], $2::text[], $3::int8[]) RETURNING created)
     INSERT INTO dropped (db) SELECT created FROM added`,
   // The items are sent as the lines of one text, because canonical texts contain no line feed, and one text is cheaper
   // to send than an array.
@@ -58,6 +58,8 @@ const SQL = {
   removeItems: 'DELETE FROM items WHERE created = ANY($1::int8[])',
   addSuperseded: `INSERT INTO superseded (db, id, position)
     SELECT * FROM unnest($1::int8[], $2::text[], $3::int8[])`,
+  addDeleted: `INSERT INTO deleted_items (db, id, deleted, created)
+    SELECT * FROM unnest($1::int8[], $2::text[], $3::int8[], $4::int8[])`,
   endAttachments: `UPDATE attachments AS a SET ended = u.ended
     FROM unnest($1::int8[], $2::int8[]) AS u (position, ended)
     WHERE a.position = u.position`,
@@ -87,9 +89,10 @@ export class Changes {
   readonly #items = new Map<string, ItemChange>()
   readonly #attachments = new Map<string, AttachmentChange>()
   readonly #superseded: { database: number; id: string; position: number }[] = []
+  readonly #deleted: { database: number; id: string; position: number; created: number }[] = []
   readonly #ended: { position: number; ended: number }[] = []
   readonly #added: { database: number; effect: AttachmentEffect }[] = []
-  readonly #dropped: StoredDatabase[] = []
+  readonly #dropped: DeletedDatabase[] = []
 
   private constructor(known: Known) {
     this.#known = known
@@ -199,7 +202,7 @@ export class Changes {
     if ((database === null) !== (kind === 'create_db')) throw inapplicable(effect)
     if (!('id' in effect) || database === null) {
       this.databases.set(db, kind === 'create_db' ? position : null)
-      if (database !== null) this.#dropped.push({ name: db, created: database })
+      if (database !== null) this.#dropped.push({ name: db, created: database, deleted: position })
       return
     }
     const { id } = effect
@@ -213,7 +216,10 @@ export class Changes {
       case 'delete_item': {
         const { created, revision } = item.now ?? { created: -1, revision: -1 }
         this.#superseded.push({ database, id, position: revision })
-        if (kind === 'delete_item') this.#superseded.push({ database, id, position })
+        if (kind === 'delete_item') {
+          this.#superseded.push({ database, id, position })
+          this.#deleted.push({ database, id, position, created })
+        }
         item.now =
           kind === 'delete_item' ? null : { created, revision: position, text: effect.text }
         return
@@ -251,6 +257,7 @@ export class Changes {
       this.#dropped.length,
       column(this.#dropped, ({ created }) => created),
       column(this.#dropped, ({ name }) => name),
+      column(this.#dropped, ({ deleted }) => deleted),
     )
     write(
       SQL.addDatabases,
@@ -266,6 +273,15 @@ export class Changes {
       column(history, ({ database }) => database),
       column(history, ({ id }) => id),
       column(history, ({ position }) => position),
+    )
+    const gone = this.#deleted
+    write(
+      SQL.addDeleted,
+      gone.length,
+      column(gone, ({ database }) => database),
+      column(gone, ({ id }) => id),
+      column(gone, ({ position }) => position),
+      column(gone, ({ created }) => created),
     )
     this.#writeAttachments(write)
     statements.push(...this.#indexStatements())

@@ -17,8 +17,10 @@ const SQL = {
     EXISTS (SELECT 1 FROM uncompacted)`,
   dropped: 'SELECT db FROM dropped LIMIT 1',
   purgeItems: `WITH purged AS (DELETE FROM items WHERE created IN
-      (SELECT created FROM items WHERE db = $1 ORDER BY created LIMIT $2) RETURNING db, id, revision),
-    kept AS (INSERT INTO superseded (db, id, position) SELECT db, id, revision FROM purged)
+      (SELECT created FROM items WHERE db = $1 ORDER BY created LIMIT $2) RETURNING db, id, revision, created),
+    kept AS (INSERT INTO superseded (db, id, position) SELECT db, id, revision FROM purged),
+    deleted AS (INSERT INTO deleted_items (db, id, deleted, created)
+      SELECT p.db, p.id, d.deleted, p.created FROM purged AS p JOIN deleted_databases AS d ON d.created = p.db)
     SELECT count(*) FROM purged`,
   removeDropped: 'DELETE FROM dropped WHERE db = $1',
   // Timestamps never decrease along the chain, so the oldest records come first.

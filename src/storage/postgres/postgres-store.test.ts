@@ -6,6 +6,7 @@ import { queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres, type TestDatabase } from '../../../test/postgres/shared.ts'
 import { type Block, packPosition } from '../../chain/index.ts'
 import { parseFilter } from '../../filter/index.ts'
+import { describeFormerItems } from '../contract/former-contract.ts'
 import { describeRecords } from '../contract/records-contract.ts'
 import { describeSearch } from '../contract/search-contract.ts'
 import { describeStore } from '../contract/store-contract.ts'
@@ -68,6 +69,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
   describeStore('PostgreSQL', makeStore)
   describeRecords('PostgreSQL', makeStore)
   describeSearch('PostgreSQL', makeStore)
+  describeFormerItems('PostgreSQL', makeStore)
 
   it('stores the same bytes as the SQLite engine', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))

@@ -77,8 +77,12 @@ const CREATION: readonly string[] = [
     expires timestamptz NOT NULL, PRIMARY KEY (upload))`,
   'CREATE INDEX blob_uploads_by_content ON blob_uploads (sha256)',
   'CREATE UNIQUE INDEX blob_uploads_in_parts ON blob_uploads (sha256) WHERE parts',
-  `CREATE TABLE deleted_databases (created int8 NOT NULL, name ${TEXT} NOT NULL, PRIMARY KEY (created))`,
+  `CREATE TABLE deleted_databases (created int8 NOT NULL, name ${TEXT} NOT NULL,
+    deleted int8 NOT NULL, PRIMARY KEY (created))`,
   'CREATE INDEX deleted_by_name ON deleted_databases (name)',
+  `CREATE TABLE deleted_items (db int8 NOT NULL, id ${TEXT} NOT NULL, deleted int8 NOT NULL,
+    created int8 NOT NULL, PRIMARY KEY (db, id, deleted))`,
+  'CREATE INDEX deleted_items_in_order ON deleted_items (db, created, deleted)',
   `CREATE TABLE shared_texts (name ${TEXT} NOT NULL, version int8 NOT NULL, text ${TEXT}, PRIMARY KEY (name))`,
   // See `isOldStateVisible` in `compaction.ts`.
   'CREATE TABLE vacuum_probe (number int8 NOT NULL)',

@@ -98,6 +98,14 @@ export interface SearchRows {
   ): Promise<(Omit<StoredItem, 'text'> & { readonly text: string | null })[]>
 }
 
+/** Reads the items of one database as they were before a position. Each piece is bounded work. */
+export interface FormerRows extends Pick<SearchRows, 'items'> {
+  /** Yields the positions of the items that were created after `after`, in creation order. */
+  positions(after: number): AsyncIterable<readonly number[]>
+  /** Yields numbers whose sum is the number of items. */
+  counts(): AsyncIterable<number>
+}
+
 /**
  * Chooses the access that reads the least:
  * 1. one key of an index, for a condition on one value;

@@ -20,6 +20,7 @@ import {
 import {
   chooseAccess,
   chooseCountAccess,
+  type FormerRows,
   type RowAccess,
   type Scan,
   type SearchRows,
@@ -58,9 +59,26 @@ export async function countItems(
     (access.by === 'key' && access.isExact) || (access.by === 'creation' && where === null)
   if (isCounted) return { index, pieces: rows.counts(database, access) }
   const scan = openScan(rows, database, access, where)
-  const query = { where, order: [], after: null, offset: 0, limit: null, text: false }
-  return { index, pieces: new Search(rows, scan, query, true).counts() }
+  return { index, pieces: new Search(rows, scan, { where, ...EVERYTHING }, true).counts() }
 }
+
+/** Like `searchItems`, for the items as they were before a position. Uses no index. */
+export function searchFormerItems(rows: FormerRows, query: ItemSearch): FoundItems {
+  const scan = { isExact: query.where === null, pieces: rows.positions(query.after ?? -1) }
+  return {
+    index: null,
+    pieces: new Search(rows, scan, query, query.order.length === 0).pieces(),
+  }
+}
+
+/** Like `countItems`, for the items as they were before a position. */
+export function countFormerItems(rows: FormerRows, where: Where | null): CountedItems {
+  if (where === null) return { index: null, pieces: rows.counts() }
+  const scan = { isExact: false, pieces: rows.positions(-1) }
+  return { index: null, pieces: new Search(rows, scan, { where, ...EVERYTHING }, true).counts() }
+}
+
+const EVERYTHING = { order: [], after: null, offset: 0, limit: null, text: false }
 
 async function* onePiece(count: number): AsyncGenerator<number> {
   yield count
@@ -103,13 +121,13 @@ function keepMatches(items: FoundItem[], where: Where, text: boolean): void {
  * are handled in plain functions.
  */
 class Search {
-  readonly #rows: SearchRows
+  readonly #rows: Pick<SearchRows, 'items'>
   readonly #scan: Scan
   readonly #query: ItemSearch
   readonly #isOrdered: boolean
   readonly #charactersMax: number
 
-  constructor(rows: SearchRows, scan: Scan, query: ItemSearch, isOrdered: boolean) {
+  constructor(rows: Pick<SearchRows, 'items'>, scan: Scan, query: ItemSearch, isOrdered: boolean) {
     this.#rows = rows
     this.#scan = scan
     this.#query = query

@@ -6,6 +6,10 @@ const BLOCK = 'height, id, prev_id, nonce, root, body, timestamps, blinds, commi
 const RECORD = 'position, key, fingerprint, entries, timestamp, digest'
 const NAMED = '(SELECT created FROM databases WHERE name = $1)'
 
+/** The databases that existed before the entry at $1. */
+const DATABASES_BEFORE = `SELECT created, name FROM databases WHERE created < $1
+  UNION ALL SELECT created, name FROM deleted_databases WHERE created < $1 AND deleted >= $1`
+
 /** Returns the positions of a page of an item's revisions. The current revision is newer than all others, or absent. */
 function positions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
   return `SELECT position FROM superseded WHERE db = $1 AND id = $2 AND position ${operator} $3
@@ -22,6 +26,12 @@ function itemStatements({ page, lines, itemsById, texts }: Dialect) {
   return {
     databases: 'SELECT created, name FROM databases ORDER BY created',
     database: 'SELECT created, name FROM databases WHERE name = $1',
+    databasesBefore: `${DATABASES_BEFORE} ORDER BY created`,
+    databaseBefore: `SELECT created, name FROM (${DATABASES_BEFORE}) AS found WHERE name = $2`,
+    // The lives of an item do not overlap, so the next deletion after $3 belongs to the only life that can include $3.
+    createdBefore: `SELECT created FROM items WHERE db = $1 AND id = $2 AND created < $3
+      UNION ALL SELECT created FROM deleted_items WHERE db = $1 AND id = $2 AND created < $3 AND deleted =
+        (SELECT min(deleted) FROM deleted_items WHERE db = $1 AND id = $2 AND deleted >= $3)`,
     item: `SELECT ${ITEM} FROM items WHERE db = ${NAMED} AND id = $2`,
     existingIds: `SELECT id FROM ${itemsById} WHERE db = ${NAMED} AND id IN (${texts('$2')})`,
     // The engines take the length from the header of the row.
@@ -76,10 +86,17 @@ function chainStatements({ page, elements, lastLine }: Dialect) {
     idempotencyRecords: `SELECT ${RECORD} FROM answers
       WHERE position > $1 ORDER BY position LIMIT $2`,
     dropped: 'SELECT db FROM dropped ORDER BY db',
-    deleted: 'SELECT created, name FROM deleted_databases ORDER BY created',
+    deleted: 'SELECT created, name, deleted FROM deleted_databases ORDER BY created',
+    deletedItem: `SELECT id, created, deleted FROM deleted_items
+      WHERE db = $1 AND created = $2`,
+    itemDeletedBy: `SELECT id, created, deleted FROM deleted_items
+      WHERE db = $1 AND id = $2 AND deleted = $3`,
+    countDeleted: `SELECT count(*), count(CASE WHEN deleted = $2 THEN 1 END)
+      FROM deleted_items WHERE db = $1`,
     former: 'SELECT created FROM deleted_databases WHERE name = $1 ORDER BY created',
     head: `SELECT height, id, ${lastLine('timestamps')} FROM blocks
       ORDER BY height DESC LIMIT 1`,
+    blockTime: `SELECT ${lastLine('timestamps')} FROM blocks WHERE height = $1`,
     blocks: page(
       `SELECT ${BLOCK} FROM blocks WHERE height >= $1 ORDER BY height LIMIT $2`,
       'octet_length(body)',

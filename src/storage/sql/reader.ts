@@ -14,6 +14,8 @@ import { StoreError } from '../port/errors.ts'
 import type {
   CountedItems,
   Creations,
+  DeletedDatabase,
+  DeletedItem,
   DiskUsage,
   FoundItems,
   IdempotencyRecord,
@@ -27,24 +29,28 @@ import type {
   StoredRevision,
   StoreReader,
 } from '../port/store.ts'
-import { countItems, searchItems } from '../search/search.ts'
+import { countFormerItems, countItems, searchFormerItems, searchItems } from '../search/search.ts'
 import { SqlAttachments } from './attachments.ts'
 import type { Dialect, SqlReads, Value } from './dialect.ts'
+import { SqlFormerItems } from './former-items.ts'
 import { readerStatements } from './reader-statements.ts'
-import { readRevision, revisionMissing } from './revisions.ts'
+import { readRevisions } from './revisions.ts'
 import {
+  integer,
   type Row,
   readBinary,
   readBlockRow,
-  readBodyRow,
   readCreations,
   readDatabaseRow,
+  readDeletedDatabase,
+  readDeletedItem,
   readHeaderRow,
   readHeadRow,
   readIdempotencyRecord,
   readInteger,
   readItemPositions,
   readItemRow,
+  readLastTime,
   readStoredIndex,
   readStoredItem,
   text,
@@ -64,6 +70,7 @@ export abstract class SqlReader implements StoreReader {
   readonly #sql
   readonly #reads: SqlReads
   readonly #searchRows: SqlSearchRows
+  readonly #formerItems: SqlFormerItems
   readonly #createItemParts
 
   constructor(serverId: number, reads: SqlReads, dialect: Dialect) {
@@ -72,6 +79,8 @@ export abstract class SqlReader implements StoreReader {
     this.#sql = readerStatements(dialect)
     this.#reads = reads
     this.#searchRows = new SqlSearchRows(reads, dialect)
+    const { revised } = this.#sql
+    this.#formerItems = new SqlFormerItems(reads, dialect, revised, this.#searchRows)
     this.#createItemParts = createItemParts(serverId)
   }
 
@@ -119,12 +128,30 @@ export abstract class SqlReader implements StoreReader {
     )
   }
 
-  search(database: number, query: ItemSearch): Promise<FoundItems> {
-    return searchItems(this.#searchRows, database, query)
+  async search(database: number, query: ItemSearch, before?: number): Promise<FoundItems> {
+    if (before === undefined) return searchItems(this.#searchRows, database, query)
+    return searchFormerItems(this.#formerItems.before(database, before), query)
   }
 
-  count(database: number, where: Where | null): Promise<CountedItems> {
-    return countItems(this.#searchRows, database, where)
+  async count(database: number, where: Where | null, before?: number): Promise<CountedItems> {
+    if (before === undefined) return countItems(this.#searchRows, database, where)
+    return countFormerItems(this.#formerItems.before(database, before), where)
+  }
+
+  databasesBefore(before: number): Promise<StoredDatabase[]> {
+    return this.#reads.all(this.#sql.databasesBefore, [before], readDatabaseRow)
+  }
+
+  databaseBefore(name: string, before: number): Promise<StoredDatabase | null> {
+    return this.#reads.first(this.#sql.databaseBefore, [before, name], readDatabaseRow)
+  }
+
+  createdBefore(database: number, id: string, before: number): Promise<number | null> {
+    return this.#reads.first(this.#sql.createdBefore, [database, id, before], toCreated)
+  }
+
+  blockTime(height: number): Promise<number | null> {
+    return this.#reads.first(this.#sql.blockTime, [height], readLastTime)
   }
 
   indexes(): Promise<StoredIndex[]> {
@@ -158,30 +185,8 @@ export abstract class SqlReader implements StoreReader {
     const after = range.after ?? (newestFirst ? Number.MAX_SAFE_INTEGER : -1)
     const sql = newestFirst ? this.#sql.newestFirst : this.#sql.oldestFirst
     const positions = await this.#reads.all(sql, [database, id, after, limit], toPosition)
-    const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
-    const inBlock = ([value, , body, timestamps, blinds]: Row) => {
-      const height = readInteger([value], 'height')
-      const own = byHeight.get(height) ?? []
-      if (body === null) throw revisionMissing(id, own[0] ?? 0)
-      const block = {
-        height,
-        ...readBodyRow([body, timestamps]),
-        blinds: readBinary([blinds], 'blinds'),
-      }
-      const characters = block.entries.reduce((sum, { length }) => sum + length, 0)
-      const revisions = own.map((position) =>
-        readRevision(id, position, block, unpackPosition(position).index),
-      )
-      return { characters, revisions }
-    }
-    const heights = [JSON.stringify([...byHeight.keys()])]
-    const pages = await this.#reads.page(
-      this.#sql.revised,
-      heights,
-      inBlock,
-      (block) => block.characters,
-    )
-    return pages.flatMap(({ revisions }) => revisions)
+    const wanted = positions.map((position) => ({ id, position }))
+    return readRevisions(this.#reads, this.#sql.revised, wanted)
   }
 
   async hasRevision(database: number, id: string, position: number): Promise<boolean> {
@@ -213,8 +218,25 @@ export abstract class SqlReader implements StoreReader {
     return this.#reads.all(this.#sql.dropped, [], (row) => readInteger(row, 'db'))
   }
 
-  deletedDatabases(): Promise<StoredDatabase[]> {
-    return this.#reads.all(this.#sql.deleted, [], readDatabaseRow)
+  deletedDatabases(): Promise<DeletedDatabase[]> {
+    return this.#reads.all(this.#sql.deleted, [], readDeletedDatabase)
+  }
+
+  deletedItem(database: number, created: number): Promise<DeletedItem | null> {
+    return this.#reads.first(this.#sql.deletedItem, [database, created], readDeletedItem)
+  }
+
+  itemDeletedBy(database: number, id: string, deleted: number): Promise<DeletedItem | null> {
+    return this.#reads.first(this.#sql.itemDeletedBy, [database, id, deleted], readDeletedItem)
+  }
+
+  async countDeleted(database: number, deleted: number): Promise<{ all: number; by: number }> {
+    const counts = await this.#reads.first(
+      this.#sql.countDeleted,
+      [database, deleted],
+      ([all, by]) => ({ all: integer(all, 'count'), by: integer(by, 'count') }),
+    )
+    return counts ?? { all: 0, by: 0 }
   }
 
   formerDatabases(name: string): Promise<number[]> {

@@ -9,6 +9,8 @@ import { StoreError } from '../port/errors.ts'
 import type {
   AttachmentRow,
   Creations,
+  DeletedDatabase,
+  DeletedItem,
   IdempotencyRecord,
   ItemRow,
   StoredAttachment,
@@ -56,6 +58,20 @@ export function readDatabaseRow([created, name]: Row): StoredDatabase {
   return { name: text(name, 'name'), created: integer(created, 'created') }
 }
 
+/** Converts the columns created, name, deleted. */
+export function readDeletedDatabase(row: Row): DeletedDatabase {
+  return { ...readDatabaseRow(row), deleted: integer(row[2], 'deleted') }
+}
+
+/** Converts the columns id, created, deleted. */
+export function readDeletedItem([id, created, deleted]: Row): DeletedItem {
+  return {
+    id: text(id, 'id'),
+    created: integer(created, 'created'),
+    deleted: integer(deleted, 'deleted'),
+  }
+}
+
 /** Converts the columns id, created, revision. */
 export function readItemPositions([id, created, revision]: Row): Omit<StoredItem, 'text'> {
   return {
@@ -82,6 +98,11 @@ export function readHeadRow([height, id, timestamps]: Row): Head {
     id: text(id, 'id'),
     timestamp: integers(timestamps).at(-1) ?? 0,
   }
+}
+
+/** Converts the column timestamps, or its last line, to the last timestamp. */
+export function readLastTime([timestamps]: Row): number {
+  return integers(timestamps).at(-1) ?? 0
 }
 
 /** Converts the columns height, prev_id, nonce, root, and the length of commitments. */

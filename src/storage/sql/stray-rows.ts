@@ -25,4 +25,5 @@ export const STRAY_ROWS: readonly StrayRows[] = [
   ...[below0('attachments', 'position'), below0('answers', 'position')],
   inNoDatabase('items', 'SELECT db FROM dropped'),
   inNoDatabase('superseded', 'SELECT created FROM deleted_databases'),
+  inNoDatabase('deleted_items', 'SELECT created FROM deleted_databases'),
 ]

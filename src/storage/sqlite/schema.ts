@@ -22,7 +22,9 @@ const FORMAT = 1
  *   deleting an item or a database changes no rows here.
  * - `superseded`: former revisions of items, and deletions. Their texts are in the blocks. The current revision is in
  *   `items`, so a creation writes nothing here.
- * - `deleted_databases`: all deleted databases, whose histories are kept.
+ * - `deleted_databases`: all deleted databases, whose histories are kept, with the position of the deletion.
+ * - `deleted_items`: deleted items, with the positions of the creation and the deletion, which can be that of their
+ *   database. With `items`, it tells which items existed at any height.
  * - `answers`: idempotency records. Not derived from the chain.
  * - `indexes`: declared indexes on `path` of the items of `db`. An index is complete for items created up to `built`, or
  *   removed if `built` is -2. Maintenance removes its entries step by step, and then its row.
@@ -75,8 +77,20 @@ const TABLES = `
     position INTEGER NOT NULL,
     PRIMARY KEY (db, id, position)
   ) STRICT, WITHOUT ROWID;
-  CREATE TABLE deleted_databases (created INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+  CREATE TABLE deleted_databases (
+    created INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    deleted INTEGER NOT NULL
+  ) STRICT;
   CREATE INDEX deleted_by_name ON deleted_databases (name);
+  CREATE TABLE deleted_items (
+    db INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    deleted INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    PRIMARY KEY (db, id, deleted)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX deleted_items_in_order ON deleted_items (db, created, deleted);
   CREATE TABLE answers (
     position INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
 import { tamper } from '../../../test/support/tampered.ts'
+import { describeFormerItems } from '../contract/former-contract.ts'
 import { describeRecords } from '../contract/records-contract.ts'
 import { describeSearch } from '../contract/search-contract.ts'
 import { describeStore } from '../contract/store-contract.ts'
@@ -25,6 +26,7 @@ const makeStore = () => {
 describeStore('SQLite', makeStore)
 describeRecords('SQLite', makeStore)
 describeSearch('SQLite', makeStore)
+describeFormerItems('SQLite', makeStore)
 
 function testFolder(): string {
   const folder = temporary()

@@ -57,7 +57,7 @@ const SQL = {
   updateItem: 'UPDATE items SET revision = ?, item = ? WHERE db = ? AND id = ?',
   deleteItem: 'DELETE FROM items WHERE db = ? AND id = ?',
   addDropped: 'INSERT INTO dropped (db) VALUES (?)',
-  addDeleted: 'INSERT INTO deleted_databases (created, name) VALUES (?, ?)',
+  addDeleted: 'INSERT INTO deleted_databases (created, name, deleted) VALUES (?, ?, ?)',
   dropped: 'SELECT db FROM dropped LIMIT 1',
   purgeItems: `DELETE FROM items WHERE created IN
     (SELECT created FROM items WHERE db = ? ORDER BY created ${LIMIT})`,
@@ -291,7 +291,7 @@ class SqliteStore extends SqliteReader implements Store {
         this.#indexes.databaseDeleted(database)
         this.#sql.deleteDatabase.run(database)
         this.#sql.addDropped.run(database)
-        this.#sql.addDeleted.run(database, db)
+        this.#sql.addDeleted.run(database, db, position)
         this.#databases.delete(db)
         this.#isPurgeDue = true
         return

@@ -2,7 +2,7 @@ import { type Block, type Entry, isErased, packPosition, positionText } from '..
 import { type AttachmentEffect, type Effect, toEffect, toEntryText } from '../port/effect.ts'
 import { parseEntry } from '../port/erasure.ts'
 import { StoreError } from '../port/errors.ts'
-import type { ItemRow, StoredItem, StoreReader } from '../port/store.ts'
+import type { DeletedDatabase, ItemRow, StoredItem, StoreReader } from '../port/store.ts'
 import type { Finding, PlainBlock } from './chain-walk.ts'
 import {
   AttachmentComparison,
@@ -22,6 +22,8 @@ interface DatabaseState {
   confirmed: number
   /** Number of entries that created, changed or deleted an item. */
   revisions: number
+  /** Number of entries that deleted an item. */
+  deletions: number
 }
 
 /**
@@ -35,7 +37,9 @@ interface DatabaseState {
  * - there are as many rows as creations minus deletions (finds missing rows).
  *
  * Histories are compared in the same way: every entry that is not the last change of a row must be recorded as a former
- * revision, and there must be no other records. Items of deleted databases are skipped, because maintenance moves them to
+ * revision, and there must be no other records. Every deletion must be recorded with an earlier creation of its item,
+ * every creation of an item that does not exist any more with a deletion, and there must be no other deletions. So each
+ * creation has its own deletion, because the lives of one item do not overlap. Items of deleted databases are skipped, because maintenance moves them to
  * the histories. These histories are compared, because an erasure needs them.
  */
 export class Comparison {
@@ -45,7 +49,7 @@ export class Comparison {
   readonly #idempotency: IdempotencyComparison
   readonly #erasures: ErasureComparison
   /** The databases that the chain deleted, by creation position. */
-  readonly #deleted = new Map<number, { readonly name: string; readonly revisions: number }>()
+  readonly #deleted = new Map<number, DatabaseState & Omit<DeletedDatabase, 'created'>>()
   /** Creation positions of the stored databases; null until they are read. */
   #stored: ReadonlySet<number> | null = null
   /** Rows after the last compared entry. */
@@ -142,12 +146,15 @@ export class Comparison {
     const database = this.databases.get(db)
     if (kind === 'create_db') {
       if (database !== undefined) return `database ${db} exists already`
-      this.databases.set(db, { created: position, items: 0, confirmed: 0, revisions: 0 })
+      this.databases.set(db, {
+        created: position,
+        ...{ items: 0, confirmed: 0, revisions: 0, deletions: 0 },
+      })
       return null
     }
     if (database === undefined) return noDatabase(db)
     this.databases.delete(db)
-    this.#deleted.set(database.created, { name: db, revisions: database.revisions })
+    this.#deleted.set(database.created, { ...database, name: db, deleted: position })
     return null
   }
 
@@ -164,12 +171,21 @@ export class Comparison {
       const stray = await this.#strayBefore(position)
       const row = await this.#rows.peek()
       const what = stray ?? this.#created(effect, row)
-      return what ?? (await this.#unrecorded(effect, row?.created === position ? row : null))
+      const own = row?.created === position ? row : null
+      const unrecorded = what ?? (await this.#unrecorded(effect, own))
+      return unrecorded !== null || own !== null ? unrecorded : this.#undeleted(effect)
     }
     const database = this.databases.get(db)
     if (database === undefined) return noDatabase(db)
     database.revisions += 1
-    if (kind === 'delete_item') database.items -= 1
+    if (kind === 'delete_item') {
+      database.items -= 1
+      database.deletions += 1
+      const deleted = await this.#store.itemDeletedBy(database.created, id, position)
+      if (deleted === null || deleted.created >= position) {
+        return `the deletion of item ${id} of ${db} is not recorded`
+      }
+    }
     // A database that is deleted later has only histories to compare with.
     const row = (await this.#isStored(database.created)) ? await this.#store.item(db, id) : null
     const what = row === null ? null : contradiction(effect, row, database)
@@ -185,6 +201,14 @@ export class Comparison {
     const created = this.databases.get(db)?.created ?? -1
     if (await this.#store.hasRevision(created, id, position)) return null
     return `neither item ${id} of ${db} nor its history has this revision`
+  }
+
+  /** Finds a creation whose item does not exist, but is not recorded as deleted. */
+  async #undeleted({ db, id, position }: ItemEffect): Promise<string | null> {
+    const created = this.databases.get(db)?.created ?? -1
+    const deleted = await this.#store.deletedItem(created, position)
+    if (deleted?.id === id && deleted.deleted > position) return null
+    return `item ${id} of ${db} is neither stored nor recorded as deleted`
   }
 
   /** Compares a creation with the next row. Returns the difference, or null. */
@@ -226,7 +250,7 @@ export class Comparison {
       if (this.databases.get(name)?.created === created) continue
       return `database ${name} is stored as created at ${positionText(created)}, but the chain does not create it there`
     }
-    for (const [name, { created, items, confirmed, revisions }] of this.databases) {
+    for (const [name, { created, items, confirmed, revisions, deletions }] of this.databases) {
       if (!stored.some((database) => database.name === name)) {
         return `database ${name}, created at ${positionText(created)}, is missing`
       }
@@ -238,6 +262,9 @@ export class Comparison {
       if ((await this.#store.countSuperseded(created)) !== revisions - items) {
         return `the histories of database ${name} have revisions that are not in the chain`
       }
+      if ((await this.#store.countDeleted(created, -1)).all !== deletions) {
+        return `items are recorded as deleted from database ${name}, but the chain does not delete them`
+      }
     }
     return this.#deletedDiffer()
   }
@@ -248,17 +275,22 @@ export class Comparison {
       return `${positionText(existing)} is listed as a deleted database, but the chain does not delete it`
     }
     const listed = await this.#store.deletedDatabases()
-    for (const { name, created } of listed) {
-      if (this.#deleted.get(created)?.name === name) continue
-      return `database ${name}, created at ${positionText(created)}, is listed as deleted, but the chain does not delete it`
+    for (const { name, created, deleted } of listed) {
+      const known = this.#deleted.get(created)
+      if (known?.name === name && known.deleted === deleted) continue
+      return `database ${name}, created at ${positionText(created)}, is listed as deleted at ${positionText(deleted)}, but the chain does not delete it there`
     }
     const positions = new Set(listed.map(({ created }) => created))
-    for (const [created, { name, revisions }] of this.#deleted) {
+    for (const [created, { name, revisions, items, deletions, deleted }] of this.#deleted) {
       const label = `database ${name}, created at ${positionText(created)} and deleted later`
       if (!positions.has(created)) return `${label}, is not listed as deleted`
-      const count =
-        (await this.#store.countSuperseded(created)) + (await this.#store.countItems(created))
+      const left = await this.#store.countItems(created)
+      const count = (await this.#store.countSuperseded(created)) + left
       if (count !== revisions) return `${label}, has revisions that are not in the chain`
+      const { all, by } = await this.#store.countDeleted(created, deleted)
+      if (all !== items + deletions - left || by !== items - left) {
+        return `${label}, has deleted items that are not in the chain`
+      }
     }
     return null
   }

@@ -1,0 +1,159 @@
+import { erasedItemText } from '../port/erasure.ts'
+import type { FoundItem } from '../port/store.ts'
+import type { FormerRows, SearchRows } from '../search/plan.ts'
+import { type Dialect, type SqlReads, translated } from './dialect.ts'
+import { readRevisions, revisionMissing } from './revisions.ts'
+import { integer, type Row, readInteger, text } from './rows.ts'
+
+/** Maximum rows of one piece of a scan. */
+const PIECE_ROWS = 1_000
+/** Maximum rows counted at once, which takes some milliseconds. */
+const COUNT_ROWS = 20_000
+
+/** The items of database $1 that were created after $2 and before $3, with 1 if they existed before $3. */
+const LIVES = `SELECT created, 1 AS alive FROM items WHERE db = $1 AND created > $2 AND created < $3
+  UNION ALL SELECT created, CASE WHEN deleted >= $3 THEN 1 ELSE 0 END FROM deleted_items
+    WHERE db = $1 AND created > $2 AND created < $3
+  ORDER BY created LIMIT $4`
+
+/** The position of the last revision of an item of database $2 before $3, if it is not the current revision. */
+const former = (table: string) => `(SELECT max(s.position) FROM superseded AS s
+  WHERE s.db = $2 AND s.id = ${table}.id AND s.position < $3)`
+
+function statements(dialect: Dialect) {
+  const positions = dialect.elements('$1')
+  return translated(dialect, {
+    lives: LIVES,
+    counts: `SELECT count(*), coalesce(sum(alive), 0), max(created) FROM (${LIVES}) AS lives`,
+    states: `SELECT i.created, i.id, CASE WHEN i.revision < $3 THEN i.revision ELSE ${former('i')} END,
+        CASE WHEN i.revision < $3 THEN 1 ELSE 0 END
+      FROM ${positions} CROSS JOIN items AS i WHERE i.created = n.value
+      UNION ALL SELECT d.created, d.id, ${former('d')}, 0
+      FROM ${positions} CROSS JOIN deleted_items AS d WHERE d.db = $2 AND d.created = n.value`,
+  })
+}
+
+/** The revision of an item before a position. */
+interface State {
+  readonly id: string
+  readonly created: number
+  readonly revision: number
+  /** Whether the revision is still the current one, so that its text is in `items`. */
+  readonly isCurrent: boolean
+}
+
+/** Reads the items of databases as they were before a position. */
+export class SqlFormerItems {
+  readonly #reads: SqlReads
+  readonly #sql
+  readonly #revised: string
+  readonly #current: SearchRows
+
+  /** `revised` is the statement of `readRevisions`. */
+  constructor(reads: SqlReads, dialect: Dialect, revised: string, current: SearchRows) {
+    this.#reads = reads
+    this.#sql = statements(dialect)
+    this.#revised = revised
+    this.#current = current
+  }
+
+  /** Returns the items of the database created at `database` before the entry at `before`. */
+  before(database: number, before: number): FormerRows {
+    return {
+      positions: (after) => this.#positions(database, before, after),
+      counts: () => this.#counts(database, before),
+      items: (positions, options) => this.#items(database, before, positions, options),
+    }
+  }
+
+  async *#positions(database: number, before: number, start: number) {
+    for (let after = start; ; ) {
+      const values = [database, after, before, PIECE_ROWS]
+      const rows = await this.#reads.all(this.#sql.lives, values, (row) => row)
+      const last = rows.at(-1)
+      if (last === undefined) return
+      yield rows.filter(([, alive]) => alive === 1).map((row) => readInteger(row, 'created'))
+      if (rows.length < PIECE_ROWS) return
+      after = readInteger(last, 'created')
+    }
+  }
+
+  async *#counts(database: number, before: number): AsyncGenerator<number> {
+    for (let after = -1; ; ) {
+      const values = [database, after, before, COUNT_ROWS]
+      const [rows, alive, last] = (await this.#reads.first(this.#sql.counts, values, toRow)) ?? []
+      yield integer(alive, 'alive')
+      if (integer(rows, 'count') < COUNT_ROWS) return
+      after = integer(last, 'created')
+    }
+  }
+
+  async #items(
+    database: number,
+    before: number,
+    positions: readonly number[],
+    options: Parameters<SearchRows['items']>[1],
+  ): Promise<FoundItem[]> {
+    const values = [JSON.stringify(positions), database, before]
+    const found = new Map(
+      (await this.#reads.all(this.#sql.states, values, readState)).map((state) => [
+        state.created,
+        state,
+      ]),
+    )
+    const states = positions.flatMap((position) => found.get(position) ?? [])
+    if (!options.text) return states.map((state) => toFound(state, null))
+    const texts = await this.#texts(states, options)
+    const end = states.findIndex(({ created }) => !texts.has(created))
+    const read = states.slice(0, end === -1 ? undefined : end)
+    return read.map((state) => toFound(state, texts.get(state.created) ?? null))
+  }
+
+  /** Reads the texts of the first states, by `created`: at least of one, and few if they are long. */
+  async #texts(
+    states: readonly State[],
+    options: Parameters<SearchRows['items']>[1],
+  ): Promise<Map<number, string>> {
+    const current = states.filter(({ isCurrent }) => isCurrent)
+    const stored = await this.#current.items(
+      current.map(({ created }) => created),
+      options,
+    )
+    const texts = new Map<number, string>()
+    const byCreation = new Map(stored.map((item) => [item.created, item]))
+    const last = stored.at(-1)?.created
+    let isUnread = false
+    const others: { id: string; position: number; created: number }[] = []
+    for (const { id, created, revision: position, isCurrent } of states) {
+      if (isCurrent && isUnread) break
+      const item = byCreation.get(created)
+      if (item?.revision === position) texts.set(created, item.text ?? '')
+      // A current revision that was replaced since the states were read is in its block, too.
+      else others.push({ id, position, created })
+      isUnread ||= created === last
+    }
+    const revisions = await readRevisions(this.#reads, this.#revised, others)
+    const byPosition = new Map(revisions.map(({ position, text }) => [position, text]))
+    for (const { id, position, created } of others) {
+      const text = byPosition.get(position)
+      if (text !== undefined) texts.set(created, text ?? erasedItemText(id))
+    }
+    return texts
+  }
+}
+
+const toRow = (row: Row): Row => row
+
+function readState([created, id, revision, isCurrent]: Row): State {
+  const name = text(id, 'id')
+  const position = integer(created, 'created')
+  if (revision === null) throw revisionMissing(name, position)
+  return {
+    ...{ id: name, created: position },
+    ...{ revision: integer(revision, 'revision'), isCurrent: isCurrent === 1 },
+  }
+}
+
+function toFound({ id, created, revision }: State, text: string | null): FoundItem {
+  return { id, created, revision, text }
+}
