@@ -3,11 +3,13 @@
 export interface Operations {
   /** List the databases; if the node requires tokens, only those that the token can read */
   'GET /api/dbs': {
-    input: { query?: { count?: 'true' | '1' | 'false' | '0' } }
+    input: { query?: { count?: 'true' | '1' | 'false' | '0'; at?: string } }
     reply: {
       dbs: readonly string[]
       /** In the order of `dbs` */
       counts?: readonly number[]
+      /** Height of the block to which the reply belongs */
+      at?: number
     }
   }
   /** Create a database (no body), an item (an object), or items (an array) */
@@ -41,6 +43,7 @@ export interface Operations {
         docs?: 'true' | '1' | 'false' | '0'
         count?: 'true' | '1' | 'false' | '0'
         filter?: string
+        at?: string
       }
     }
     reply: {
@@ -52,11 +55,13 @@ export interface Operations {
       count?: number
       /** Position of the last item; null if the list has fewer than `limit` items */
       cursor?: string | null
+      /** Height of the block to which the reply belongs */
+      at?: number
     }
   }
   /** Read one item, in its current state or as of a block */
   'GET /api/{db}/{id}': {
-    input: { path: { db: string; id: string }; query?: { at?: number } }
+    input: { path: { db: string; id: string }; query?: { at?: string } }
     reply: {
       /** The item as stored, with its id */
       item: {
@@ -64,6 +69,8 @@ export interface Operations {
         id: string
         [member: string]: unknown
       }
+      /** Height of the block to which the reply belongs */
+      at?: number
     }
   }
   /** Replace one item */
@@ -95,6 +102,7 @@ export interface Operations {
         min?: string
         max?: string
         filter?: string
+        at?: string
       }
     }
     reply: {
@@ -111,6 +119,8 @@ export interface Operations {
       height: number
       /** True if no block was added during the aggregation; then the reply is exact for `height` */
       consistent: boolean
+      /** Height of the block to which the reply belongs */
+      at?: number
     }
   }
   /** List the history of one item, even if it is deleted */

@@ -12,12 +12,13 @@ import {
 } from '../http/index.ts'
 import { API_TOKEN_SCHEMES, registerAccessChecks, type TokenService } from '../tokens/index.ts'
 import { aggregationRoutes } from './api/aggregation.ts'
+import { refuseIgnoredAt } from './api/as-of.ts'
 import { attachmentRoutes } from './api/attachments.ts'
 import { changesRoutes } from './api/changes.ts'
 import { erasureRoutes, historyRoutes } from './api/history.ts'
 import { basicCheck, homePage, sessionRoutes } from './api/home-page.ts'
 import { itemListRoutes } from './api/item-lists.ts'
-import { databaseRoutes, itemRoutes, requireItemPathForHeight } from './api/items.ts'
+import { databaseRoutes, itemRoutes } from './api/items.ts'
 import { ledgersRoutes } from './api/ledgers.ts'
 import { logRoutes, witnessRoutes } from './api/log.ts'
 import { commitMetrics, ledgerMetrics } from './api/metrics.ts'
@@ -121,7 +122,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
         signed: (request) => signatures.verifyBodiless(request),
       })
       acceptStrictJson(app)
-      app.addHook('onRequest', requireItemPathForHeight)
+      app.addHook('onRequest', refuseIgnoredAt)
       await registerOpenApiPage(app, {
         ...{ ...API_PAGE, version: deps.version },
         ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),

@@ -4,6 +4,7 @@ import { disconnection, type HttpApp } from '../../http/index.ts'
 import { requireScope } from '../../tokens/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { AGGREGATION_LIMITS, aggregationQuery } from '../read/aggregation.ts'
+import { At, AtReply, requireState, sameState } from './as-of.ts'
 import { sendText } from './replies.ts'
 import { okReply, operation, TokenQuery } from './schemas.ts'
 
@@ -32,6 +33,7 @@ const AggregationParameters = Type.Object({
       description: 'Filter that selects the items; only `where` is allowed',
     }),
   ),
+  at: At,
 })
 
 const scalar = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])
@@ -56,6 +58,7 @@ const AggregationReply = okReply({
     description:
       'True if no block was added during the aggregation; then the reply is exact for `height`',
   }),
+  at: AtReply,
 })
 
 /**
@@ -71,12 +74,16 @@ export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
       reply: AggregationReply,
       config: { scope: 'token' },
     }),
-    async ({ caller, query }, reply) => {
-      const { db, ...lists } = query
+    async ({ caller, query, headers }, reply) => {
+      const { db, at, ...lists } = query
       requireScope(caller, { db, level: 'read' })
+      const asOf = await requireState(ledger, at, reply)
+      const same = sameState(reply, asOf, headers)
+      if (same !== null) return same
       const aggregation = aggregationQuery(requireOnlyWhere(parseFilter(query)), lists)
-      const result = await ledger.read.aggregate(db, aggregation, disconnection(reply))
-      return sendText(reply, JSON.stringify({ status: true, ...result }))
+      const result = await ledger.read.aggregate(db, aggregation, disconnection(reply), asOf)
+      const end = asOf === null ? {} : { at: asOf.height }
+      return sendText(reply, JSON.stringify({ status: true, ...result, ...end }))
     },
   )
 }

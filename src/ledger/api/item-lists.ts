@@ -5,8 +5,9 @@ import { parsePosition } from '../../chain/index.ts'
 import { type Filter, parseFilter, type Where } from '../../filter/index.ts'
 import { disconnection, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
-import { type QueryResult, requireCreationOrder } from '../read/pages.ts'
+import { type AsOf, type QueryResult, requireCreationOrder } from '../read/pages.ts'
 import type { ItemListRange } from '../read/reads.ts'
+import { requireState, sameState } from './as-of.ts'
 import { idListReply, itemListReply, type ListEnd, requireRange, sendText } from './replies.ts'
 import { DatabaseParams, ItemListQuery, ItemListReply, isFlagSet, operation } from './schemas.ts'
 
@@ -16,6 +17,12 @@ interface ListOptions extends ItemListRange {
   readonly count: boolean
   /** Whether the reply has a `cursor`. */
   readonly cursor: boolean
+  readonly asOf: AsOf | null
+}
+
+/** The filter of a list of a past state whose request has none. */
+const NO_FILTER: Filter = {
+  ...{ where: null, order: [], limit: null, offset: null, fields: null, resolve: false },
 }
 
 export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -28,18 +35,21 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
       reply: ItemListReply,
       config: { scope: 'db:{db}:read', lasting: true },
     }),
-    async ({ params: { db }, query, method }, reply) => {
+    async ({ params: { db }, query, method, headers }, reply) => {
+      const asOf = await requireState(ledger, query.at, reply)
+      const same = sameState(reply, asOf, headers)
+      if (same !== null) return same
       const docs = isFlagSet(query.docs) && method !== 'HEAD'
       const options = {
         ...{ ...requireRange(query), after: parseStart(query), cursor: query.cursor !== undefined },
-        ...{ docs, count: isFlagSet(query.count) },
+        ...{ docs, count: isFlagSet(query.count), asOf },
       }
       const filter = parseFilter(query)
       await turn(!docs)
       const stream =
-        filter === null
+        filter === null && asOf === null
           ? plainReply(reply, ledger, db, options)
-          : filteredReply(reply, ledger, db, filter, options)
+          : filteredReply(reply, ledger, db, filter ?? NO_FILTER, options)
       return sendText(reply, await stream)
     },
   )
@@ -86,11 +96,15 @@ async function filteredReply(
   const offset = filter.offset ?? options.offset
   if (options.cursor) requireCreationOrder(filter.order)
   const [found, end] = await Promise.all([
-    ledger.read.find(db, {
-      filter: { ...filter, limit: limit === 0 ? null : limit, offset },
-      after: options.after,
-      docs,
-    }),
+    ledger.read.find(
+      db,
+      {
+        filter: { ...filter, limit: limit === 0 ? null : limit, offset },
+        after: options.after,
+        docs,
+      },
+      options.asOf,
+    ),
     readListEnd(reply, ledger, db, filter.where, { ...options, limit, offset }),
   ])
   if (filter.where !== null || filter.order.length > 0)
@@ -104,13 +118,13 @@ async function readListEnd(
   ledger: LedgerService,
   db: string,
   where: Where | null,
-  { limit, offset, after, count, cursor }: ListOptions,
+  { limit, offset, after, count, cursor, asOf }: ListOptions,
 ): Promise<ListEnd> {
-  const range = { limit, offset, cursor }
+  const range = { limit, offset, cursor, at: asOf?.height }
   if (!count) return range
   const isWhole = limit === 0 && offset === 0 && after === null
   if (isWhole) return { ...range, count: 'listed' }
-  return { ...range, count: await ledger.read.count(db, where, disconnection(reply)) }
+  return { ...range, count: await ledger.read.count(db, where, disconnection(reply), asOf) }
 }
 
 /** Returns the header `query-plan`. The path is URL-encoded, because it can contain characters that a header cannot. */

@@ -1,13 +1,13 @@
-import type { onRequestHookHandler } from 'fastify'
 import { canonicalString } from '../../base/canonical-json.ts'
 import { positionText } from '../../chain/index.ts'
-import { disconnection, type HttpApp, HttpRefusal } from '../../http/index.ts'
+import { disconnection, type HttpApp } from '../../http/index.ts'
 import { may, requireScope } from '../../tokens/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
 import { requireItem } from '../write/item.ts'
 import type { RequestConditions } from '../write/request-conditions.ts'
 import type { Written } from '../write/unit-of-work.ts'
+import { isHeightText, requireState, sameState } from './as-of.ts'
 import { readConditions, readItemConditions, readPrecondition, readStatus } from './conditions.ts'
 import { sendText, setItemHeaders, takeBody } from './replies.ts'
 import {
@@ -33,17 +33,6 @@ const ITEM_PATH = '/api/:db/:id'
 /** The reply for a missing item. Source: specification, “Endpoints”. */
 const NO_ITEM = '{"status":false}'
 
-/** Refuses `?at=` on all paths but that of an item, because the reply would show the current state. */
-export const requireItemPathForHeight: onRequestHookHandler = (
-  { query, routeOptions },
-  _reply,
-  done,
-) => {
-  const isIgnored = (query as { at?: unknown }).at !== undefined && routeOptions.url !== ITEM_PATH
-  const message = 'at is supported only for one item, GET /api/{db}/{id}?at=<height>'
-  done(isIgnored ? new HttpRefusal(400, 'REQUEST_INVALID', message) : undefined)
-}
-
 export function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/dbs',
@@ -54,16 +43,22 @@ export function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
       reply: DatabasesReply,
       config: { scope: 'token' },
     }),
-    async ({ caller, query }, reply) => {
+    async ({ caller, query, headers }, reply) => {
       const isReadable = (db: string) => may(caller, { db, level: 'read' })
+      const asOf = await requireState(ledger, query.at, reply)
+      const at = asOf === null ? {} : { at: asOf.height }
+      const same = sameState(reply, asOf, headers)
+      if (same !== null) return same
       if (!isFlagSet(query.count)) {
-        return { status: true as const, dbs: (await ledger.read.databases()).filter(isReadable) }
+        const dbs = (await ledger.read.databases(asOf)).filter(isReadable)
+        return { status: true as const, dbs, ...at }
       }
-      const counted = await ledger.read.countEach(isReadable, disconnection(reply))
+      const counted = await ledger.read.countEach(isReadable, disconnection(reply), asOf)
       return {
         status: true as const,
         dbs: counted.map(({ db }) => db),
         counts: counted.map(({ count }) => count),
+        ...at,
       }
     },
   )
@@ -178,10 +173,9 @@ function readRoute(app: HttpApp, ledger: LedgerService): void {
       const { replyBudget } = request.server
       // A long item is not read without room for the reply.
       if (replyBudget.isInUse) replyBudget.require((await ledger.store.itemBytes(db, id)) ?? 0)
+      const asOf = await requireState(ledger, query.at, reply)
       const item =
-        query.at === undefined
-          ? await ledger.read.item(db, id)
-          : await ledger.history.itemAt(db, id, requireHeight(query.at))
+        asOf === null ? await ledger.read.item(db, id) : await ledger.history.itemAt(db, id, asOf)
       if (item === null) return sendText(reply.code(404), NO_ITEM)
       const { revision: position, text } = item
       const at = positionText(position)
@@ -193,15 +187,11 @@ function readRoute(app: HttpApp, ledger: LedgerService): void {
         )
       const answer = setItemHeaders(reply, ledger, { position })
       if (status === 304) return answer.code(304).removeHeader('content-type').send()
-      return answer.send(`{"status":true,"item":${text}}`)
+      const isTime = query.at !== undefined && !isHeightText(query.at)
+      const end = isTime && asOf !== null ? `,"at":${asOf.height}` : ''
+      return answer.send(`{"status":true,"item":${text}${end}}`)
     },
   )
-}
-
-/** Rejects an unsafe integer, because the schema's coercion accepts `1e400`. */
-function requireHeight(at: number): number {
-  if (Number.isSafeInteger(at)) return at
-  throw new HttpRefusal(400, 'REQUEST_INVALID', '`at` must be the height of a block')
 }
 
 /** Returns whether a request has no body. `null` means the same, because the JSON body `null` was rejected earlier. */

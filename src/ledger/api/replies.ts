@@ -40,6 +40,8 @@ export interface ListEnd extends ListRange {
   readonly count?: number | 'listed'
   /** Whether the reply has a `cursor`. */
   readonly cursor?: boolean
+  /** The height of the state that was read, if it is not the current state. */
+  readonly at?: number | undefined
 }
 
 /** Streams `{"status":true,<texts><end>}`. The texts are read at the speed of the client. */
@@ -86,7 +88,7 @@ async function* listText<Row>(
 
 /** Returns `pages`, and a function that returns the text with `count` and `cursor` after the last page. */
 function counted<Row extends ListedId>(pages: AsyncIterable<Row[]>, end: ListEnd) {
-  const { count, cursor, offset, limit } = end
+  const { count, cursor, offset, limit, at } = end
   let rows = 0
   let last: number | null = null
   async function* counting(): AsyncGenerator<Row[]> {
@@ -102,7 +104,12 @@ function counted<Row extends ListedId>(pages: AsyncIterable<Row[]>, end: ListEnd
     const shown = rows === 0 ? 0 : offset + rows
     const counted = count === 'listed' ? rows : Math.max(count ?? 0, shown)
     const next = last === null || rows !== limit ? null : `"${positionText(last)}"`
-    return `${count === undefined ? '' : `,"count":${counted}`}${cursor ? `,"cursor":${next}` : ''}`
+    const members = [
+      count === undefined ? '' : `,"count":${counted}`,
+      cursor ? `,"cursor":${next}` : '',
+      at === undefined ? '' : `,"at":${at}`,
+    ]
+    return members.join('')
   }
   return { pages: counting(), ending }
 }

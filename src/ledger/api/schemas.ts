@@ -4,6 +4,7 @@ import type { JsonObject } from '../../base/json.ts'
 import { Type } from '../../base/shape.ts'
 import { REASON_BYTES_MAX } from '../../chain/index.ts'
 import { FILTER_PARAMETERS } from '../../filter/index.ts'
+import { At, AtReply } from './as-of.ts'
 
 /** A server id, which `parseServerId` parses. */
 const serverid = Type.String({
@@ -51,6 +52,7 @@ export const ListQuery = Type.Object({
 export const DatabasesQuery = Type.Object({
   token,
   count: flag('Return the number of items of each database, in `counts`'),
+  at: At,
 })
 
 /** Query of `GET /api/{db}`. */
@@ -69,6 +71,7 @@ export const ItemListQuery = Type.Object({
   docs: flag('Return the items, in `docs`'),
   count: flag('Return the number of matches of the filter, or of all items, in `count`'),
   filter: Type.Optional(Type.String(FILTER_PARAMETERS.filter)),
+  at: At,
 })
 
 /** Query of `GET /api/ledgers`. */
@@ -165,12 +168,14 @@ export const WrittenReply = Type.Union([
 export const DatabasesReply = okReply({
   dbs: Type.Array(db),
   counts: Type.Optional(Type.Array(Type.Integer(), { description: 'In the order of `dbs`' })),
+  at: AtReply,
 })
 export const ItemReply = okReply({
   item: Type.Object(
     { id },
     { additionalProperties: true, description: 'The item as stored, with its id' },
   ),
+  at: AtReply,
 })
 export const ItemListReply = okReply({
   items: Type.Array(id),
@@ -188,6 +193,7 @@ export const ItemListReply = okReply({
       description: 'Position of the last item; null if the list has fewer than `limit` items',
     }),
   ),
+  at: AtReply,
 })
 export const ServerIdReply = okReply({ serverid: Type.Integer() })
 
@@ -332,5 +338,5 @@ export function operation<
 /** Query of `GET /api/{db}/{id}`. */
 export const ItemReadQuery = Type.Object({
   ...TokenQuery.properties,
-  at: Type.Optional(Count('Height of a block; returns the item as of this block')),
+  at: At,
 })

@@ -145,13 +145,17 @@ it('marks an erased revision as erased, and returns none of its content', async 
   expect((await node.send('GET', '/api/fruit/bare?at=7')).json.code).toBe('REVISION_ERASED')
 })
 
-it('starts a new history if the name of a deleted database is reused', async () => {
+it('starts a new history if the name of a deleted database is reused, and still returns the earlier items as of their heights', async () => {
   await createItemHistory()
   await node.send('DELETE', '/api/fruit')
   expect((await node.send('GET', `${FIG}/history`)).json.code).toBe('DATABASE_NOT_FOUND')
   await node.send('POST', '/api/fruit')
   expect((await node.send('GET', `${FIG}/history`)).json.code).toBe('ITEM_NOT_FOUND')
-  expect(await get(`${FIG}?at=3`)).toEqual([404, '{"status":false}'])
+  expect(await get(`${FIG}?at=3`)).toEqual([
+    200,
+    '{"status":true,"item":{"id":"fig","n":2,"ripe":true}}',
+  ])
+  expect(await get(`${FIG}?at=7`)).toEqual([404, '{"status":false}'])
   await node.send('POST', '/api/fruit', { id: 'fig' })
   expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(1)
 })

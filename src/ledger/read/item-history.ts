@@ -1,7 +1,7 @@
-import { packPosition, positionText } from '../../chain/index.ts'
+import { positionText } from '../../chain/index.ts'
 import type { StoredRevision, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { readPages, requireDatabase } from './pages.ts'
+import { type AsOf, readPages, requireDatabase } from './pages.ts'
 
 /** Selects a page of a history. `limit` 0 means no limit. */
 export interface HistoryRange {
@@ -48,24 +48,22 @@ export class ItemHistory {
   }
 
   /**
-   * Returns the item as of the block at `height`. Returns null if the item did not exist at that height, or belonged to
-   * an earlier database of this name.
-   * Errors: DATABASE_NOT_FOUND, HEIGHT_UNKNOWN for a future block, REVISION_ERASED.
+   * Returns the item as of a block, also of a database that was deleted later. Returns null if the item did not exist.
+   * Errors: DATABASE_NOT_FOUND if no database ever had this name, REVISION_ERASED.
    */
   async itemAt(
     db: string,
     id: string,
-    height: number,
+    { before }: AsOf,
   ): Promise<{ revision: number; text: string } | null> {
-    // Reads the head first. If the database still exists after that, no block up to this head has deleted it, so its
-    // revisions up to `height` are valid.
-    const head = await this.#store.head(this.#store.serverId)
-    const database = await requireDatabase(this.#store, db)
-    if (head === null || height > head.height) {
-      throw new LedgerError('HEIGHT_UNKNOWN', `there is no block ${height} yet`)
+    const database = await this.#store.databaseBefore(db, before)
+    if (database === null) {
+      const former = await this.#store.formerDatabases(db)
+      if (former.length === 0) await requireDatabase(this.#store, db)
+      return null
     }
-    const range = { newestFirst: true, after: packPosition(height + 1, 0), limit: 1 }
-    const [last] = await this.#store.revisions(database, id, range)
+    const range = { newestFirst: true, after: before, limit: 1 }
+    const [last] = await this.#store.revisions(database.created, id, range)
     if (last === undefined || last.kind === 'delete_item') return null
     const { position, text } = last
     if (text !== null) return { revision: position, text }

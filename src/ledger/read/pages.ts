@@ -28,11 +28,32 @@ export interface QueryResult {
   readonly pages: AsyncIterable<FoundItem[]>
 }
 
-/** Returns the packed position of the entry that created `db`. Errors: DATABASE_NOT_FOUND. */
-export async function requireDatabase(store: StoreReader, db: string): Promise<number> {
-  const database = await store.database(db)
+/** A past state of the databases. */
+export interface AsOf {
+  /** Height of the last block that the state includes. */
+  readonly height: number
+  /** Packed position of the first entry that the state does not include. */
+  readonly before: number
+}
+
+/**
+ * Returns the packed position of the entry that created `db`, now or as of a block.
+ * Errors: DATABASE_NOT_FOUND.
+ */
+export async function requireDatabase(
+  store: StoreReader,
+  db: string,
+  asOf: AsOf | null = null,
+): Promise<number> {
+  const database = await (asOf === null
+    ? store.database(db)
+    : store.databaseBefore(db, asOf.before))
   if (database !== null) return database.created
-  throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
+  const message =
+    asOf === null
+      ? `there is no database ${db}`
+      : `there was no database ${db} at height ${asOf.height}`
+  throw new LedgerError('DATABASE_NOT_FOUND', message)
 }
 
 /**
@@ -106,11 +127,12 @@ export async function searchPages(
   store: StoreReader,
   database: number,
   { filter, after, docs }: ItemQuery,
+  asOf: AsOf | null = null,
 ): Promise<QueryResult> {
   const { where, order, offset, limit, fields } = filter
   if (after !== null) requireCreationOrder(order)
   const search = { where, order, after, offset: offset ?? 0, limit, text: docs }
-  const { index, pieces } = await store.search(database, search)
+  const { index, pieces } = await store.search(database, search, asOf?.before)
   return { index, pages: await withFirst(piecePages(pieces, docs ? fields : null)) }
 }
 

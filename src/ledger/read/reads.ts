@@ -1,5 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
+import { isoTime } from '../../base/iso-time.ts'
 import { turn } from '../../base/turn.ts'
+import { packPosition } from '../../chain/index.ts'
 import type { Where } from '../../filter/index.ts'
 import {
   type FoundItem,
@@ -13,6 +15,7 @@ import { LedgerError } from '../errors.ts'
 import { Aggregation, type AggregationQuery, type Group } from './aggregation.ts'
 import { ChainCount, type ChainSize } from './chain-count.ts'
 import {
+  type AsOf,
   type ItemQuery,
   itemPages,
   type ListRange,
@@ -69,8 +72,40 @@ export class LedgerReads {
   }
 
   /** Lists the names of all databases, in creation order. */
-  async databases(): Promise<string[]> {
-    return (await this.#store.databases()).map(({ name }) => name)
+  async databases(asOf: AsOf | null = null): Promise<string[]> {
+    return (await this.#databases(asOf)).map(({ name }) => name)
+  }
+
+  #databases(asOf: AsOf | null) {
+    return asOf === null ? this.#store.databases() : this.#store.databasesBefore(asOf.before)
+  }
+
+  /** Returns the state after the block at `height`. Errors: HEIGHT_UNKNOWN. */
+  async asOfHeight(height: number): Promise<AsOf> {
+    const head = await this.#height()
+    if (height <= head) return { height, before: packPosition(height + 1, 0) }
+    throw new LedgerError('HEIGHT_UNKNOWN', `there is no block ${height} yet`)
+  }
+
+  /**
+   * Returns the state after the last block whose entries all were recorded at `timeMs` or before.
+   * Errors: HEIGHT_UNKNOWN for a time before the first block, or in the future.
+   */
+  async asOfTime(timeMs: number): Promise<AsOf> {
+    const time = isoTime(timeMs)
+    if (timeMs > this.#clock.now()) {
+      throw new LedgerError('HEIGHT_UNKNOWN', `${time} is in the future`)
+    }
+    // Timestamps never decrease along the chain.
+    let [height, above] = [-1, (await this.#height()) + 1]
+    while (above - height > 1) {
+      const middle = Math.floor((height + above) / 2)
+      const blockMs = (await this.#store.blockTime(middle)) ?? Number.POSITIVE_INFINITY
+      if (blockMs <= timeMs) height = middle
+      else above = middle
+    }
+    if (height >= 0) return { height, before: packPosition(height + 1, 0) }
+    throw new LedgerError('HEIGHT_UNKNOWN', `the first block was recorded after ${time}`)
   }
 
   /** Lists the declared indexes, in the order of their databases. */
@@ -108,9 +143,14 @@ export class LedgerReads {
   async find(
     db: string,
     query: Omit<ItemQuery, 'after'> & Pick<ItemListRange, 'after'>,
+    asOf: AsOf | null = null,
   ): Promise<QueryResult> {
-    const { database, after } = await this.#requireStart(db, query.after)
-    return searchPages(this.#store, database, { ...query, after: after === -1 ? null : after })
+    const { database, after } =
+      asOf === null
+        ? await this.#requireStart(db, query.after)
+        : await this.#requireFormerStart(db, query.after, asOf)
+    const start = after === -1 ? null : after
+    return searchPages(this.#store, database, { ...query, after: start }, asOf)
   }
 
   async #requireStart(db: string, after: ItemListRange['after']) {
@@ -119,19 +159,29 @@ export class LedgerReads {
     if (typeof after !== 'string') return { database, after: after ?? -1 }
     // An item that was created before the database belongs to an earlier database of this name.
     if (item !== null && item.created > database) return { database, after: item.created }
-    throw new LedgerError(
-      'ITEM_NOT_FOUND',
-      `there is no item ${after} in ${db}, so no list can start after it`,
-    )
+    throw noSuchStart(db, after)
+  }
+
+  async #requireFormerStart(db: string, after: ItemListRange['after'], asOf: AsOf) {
+    const database = await requireDatabase(this.#store, db, asOf)
+    if (typeof after !== 'string') return { database, after: after ?? -1 }
+    const created = await this.#store.createdBefore(database, after, asOf.before)
+    if (created === null) throw noSuchStart(db, after)
+    return { database, after: created }
   }
 
   /**
    * Counts the items that match `where`. `signal` interrupts the count.
    * Errors: DATABASE_NOT_FOUND; StoreError (SEARCH_TOO_LARGE, SEARCH_INTERRUPTED).
    */
-  async count(db: string, where: Where | null, signal: AbortSignal): Promise<number> {
-    const database = await requireDatabase(this.#store, db)
-    const [count = 0] = await this.#count([database], where, signal)
+  async count(
+    db: string,
+    where: Where | null,
+    signal: AbortSignal,
+    asOf: AsOf | null = null,
+  ): Promise<number> {
+    const database = await requireDatabase(this.#store, db, asOf)
+    const [count = 0] = await this.#count([database], where, signal, asOf)
     return count
   }
 
@@ -142,10 +192,11 @@ export class LedgerReads {
   async countEach(
     isSelected: (db: string) => boolean,
     signal: AbortSignal,
+    asOf: AsOf | null = null,
   ): Promise<{ readonly db: string; readonly count: number }[]> {
-    const databases = (await this.#store.databases()).filter(({ name }) => isSelected(name))
+    const databases = (await this.#databases(asOf)).filter(({ name }) => isSelected(name))
     const positions = databases.map(({ created }) => created)
-    const counts = await this.#count(positions, null, signal)
+    const counts = await this.#count(positions, null, signal, asOf)
     return databases.map(({ name }, at) => ({ db: name, count: counts[at] ?? 0 }))
   }
 
@@ -154,11 +205,12 @@ export class LedgerReads {
     databases: readonly number[],
     where: Where | null,
     signal: AbortSignal,
+    asOf: AsOf | null,
   ): Promise<number[]> {
     const until = this.#clock.now() + COUNT_MS_MAX
     const counts: number[] = []
     for (const database of databases) {
-      const { pieces } = await this.#store.count(database, where)
+      const { pieces } = await this.#store.count(database, where, asOf?.before)
       let count = 0
       for await (const piece of this.#interruptible(pieces, until, signal)) count += piece
       counts.push(count)
@@ -175,14 +227,19 @@ export class LedgerReads {
     db: string,
     query: AggregationQuery,
     signal: AbortSignal,
+    asOf: AsOf | null = null,
   ): Promise<AggregationResult> {
     // Read before the database, so that `consistent` is false if the database is deleted after this height.
-    const height = await this.#height()
-    const database = await requireDatabase(this.#store, db)
+    const height = asOf?.height ?? (await this.#height())
+    const database = await requireDatabase(this.#store, db, asOf)
     const search = { order: [], after: null, offset: 0, limit: null, text: true }
-    const { pieces } = await this.#store.search(database, { where: query.where, ...search })
+    const { pieces } = await this.#store.search(
+      database,
+      { where: query.where, ...search },
+      asOf?.before,
+    )
     const groups = await this.aggregateItems(query, pieces, signal)
-    const consistent = (await this.#height()) === height
+    const consistent = asOf !== null || (await this.#height()) === height
     return { groups, height, consistent }
   }
 
@@ -256,4 +313,9 @@ export class LedgerReads {
       yield piece
     }
   }
+}
+
+function noSuchStart(db: string, after: string): LedgerError {
+  const message = `there is no item ${after} in ${db}, so no list can start after it`
+  return new LedgerError('ITEM_NOT_FOUND', message)
 }

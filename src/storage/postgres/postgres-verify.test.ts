@@ -64,7 +64,8 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
     )
     const tables = Map.groupBy(columns, ({ table }) => table)
     expect([...tables.keys()]).toEqual([
-      ...['answers', 'attachments', 'blocks', 'databases', 'deleted_databases', 'dropped'],
+      ...['answers', 'attachments', 'blocks', 'databases', 'deleted_databases'],
+      ...['deleted_items', 'dropped'],
       ...['erasures', 'index_entries', 'indexes', 'items', 'node', 'superseded', 'tree'],
       'uncompacted',
     ])

@@ -6,7 +6,6 @@ import {
   nodePlace,
   packPosition,
   type TreeNode,
-  unpackPosition,
 } from '../../chain/index.ts'
 import type { Where } from '../../filter/index.ts'
 import { createItemParts } from '../port/effect.ts'

@@ -1,0 +1,86 @@
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import { Type } from '../../base/shape.ts'
+import { HttpRefusal } from '../../http/index.ts'
+import type { LedgerService } from '../node/service.ts'
+import type { AsOf } from '../read/pages.ts'
+import { readPrecondition, readStatus } from './conditions.ts'
+
+const HEIGHT = /^\d{1,16}$/
+const RFC_3339 = /^(\d{4}-\d\d-\d\d)[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)$/
+
+/** The parameter `at` of reads of a past state. */
+export const At = Type.Optional(
+  Type.String({
+    description:
+      'Height of a block, or a time of RFC 3339: returns the state after this block, or after the last block up to this time',
+    examples: ['1', '2026-12-31T23:59:59Z'],
+  }),
+)
+
+/** The height that a reply belongs to, if the request has `at`. */
+export const AtReply = Type.Optional(
+  Type.Integer({ description: 'Height of the block to which the reply belongs' }),
+)
+
+/** Refuses `at` on the paths that do not support it, because the reply would show the current state. */
+export const refuseIgnoredAt: onRequestHookHandler = ({ query, routeOptions }, _reply, done) => {
+  const { querystring } = (routeOptions.schema ?? {}) as { querystring?: { properties?: object } }
+  const isIgnored =
+    Object.hasOwn(query as object, 'at') && !('at' in (querystring?.properties ?? {}))
+  const message = 'this path does not support at; it returns only the current state'
+  done(isIgnored ? new HttpRefusal(400, 'REQUEST_INVALID', message) : undefined)
+}
+
+/**
+ * Returns the state that `at` names, or null if there is no `at`, and adds the headers of a reply about this state.
+ * Errors: 400 for anything but a height or a time; HEIGHT_UNKNOWN.
+ */
+export async function requireState(
+  { read }: LedgerService,
+  at: string | undefined,
+  reply: FastifyReply,
+): Promise<AsOf | null> {
+  if (at === undefined) return null
+  const isHeight = isHeightText(at)
+  const asOf = await (isHeight ? read.asOfHeight(Number(at)) : read.asOfTime(requireTime(at)))
+  // What is committed up to a height never changes; refusals replace this header.
+  if (isHeight) reply.header('cache-control', 'private, max-age=31536000, immutable')
+  reply.header('ledger-height', asOf.height)
+  return asOf
+}
+
+/** Whether `at` is the height of a block, not a time. */
+export function isHeightText(at: string): boolean {
+  return HEIGHT.test(at) && Number.isSafeInteger(Number(at))
+}
+
+/** Parses a time of RFC 3339 to milliseconds since the Unix epoch. Errors: 400. */
+function requireTime(at: string): number {
+  // A plus sign that is not encoded in a URL arrives as a space.
+  const text = at.replace(' ', '+')
+  const [, day = ''] = RFC_3339.exec(text) ?? []
+  const midnight = new Date(`${day}T00:00:00Z`)
+  // `Date` accepts February 30.
+  const isDay = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day)
+  const timeMs = day !== '' && isDay ? Date.parse(text.toUpperCase()) : Number.NaN
+  if (!Number.isNaN(timeMs)) return timeMs
+  const message = 'at must be the height of a block, or a time such as 2026-12-31T23:59:59Z'
+  throw new HttpRefusal(400, 'REQUEST_INVALID', message)
+}
+
+/**
+ * Adds the entity tag of a reply about a past state. Returns a reply with status 304 if the client has this state, else
+ * null.
+ */
+export function sameState(
+  reply: FastifyReply,
+  asOf: AsOf | null,
+  headers: FastifyRequest['headers'],
+): FastifyReply | null {
+  if (asOf === null) return null
+  const { height } = asOf
+  reply.header('etag', `"${height}"`)
+  const precondition = readPrecondition({ headers })
+  const isSame = precondition !== null && readStatus(precondition, `${height}`) === 304
+  return isSame ? reply.code(304).send() : null
+}

@@ -1,0 +1,192 @@
+import fc from 'fast-check'
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import { HandClock, type LedgerNode, startLedgerNode } from '../../../test/support/ledger-node.ts'
+import { roundsOf } from '../../../test/support/rounds.ts'
+
+const START = 1_800_000_000_000
+
+let node: LedgerNode
+let clock: HandClock
+beforeEach(async () => {
+  clock = new HandClock(START)
+  node = await startLedgerNode({ clock })
+  onTestFinished(() => node.close())
+})
+
+const get = async (path: string, headers?: Record<string, string>) => {
+  const { status, text, headers: sent } = await node.send('GET', path, undefined, headers)
+  return { status, text, sent, json: text === '' ? null : JSON.parse(text) }
+}
+const filter = (value: object) => `filter=${encodeURIComponent(JSON.stringify(value))}`
+
+/** Reads of the current state, which `at` must repeat later. */
+const READS = [
+  ...['/api/dbs?', '/api/dbs?count=true', '/api/a?count=true', '/api/b?docs=true&count=1'],
+  ...['/api/a?docs=true&limit=2&offset=1&cursor=start&count=1', '/api/a?after=i1&', '/api/a/i1?'],
+  `/api/a?${filter({ where: { n: { gt: 2 } }, order: 'n DESC', limit: 3 })}&count=true`,
+  `/api/a?${filter({ order: ['k', 'n'], fields: ['n', 'k'], offset: 1 })}`,
+  `/api/b?${filter({ where: { or: [{ k: 'x' }, { n: 1 }] } })}&docs=1`,
+  '/api/config/aggregate?db=a&group=k&sum=n&max=n',
+  `/api/config/aggregate?db=b&avg=n&${filter({ where: { n: { lt: 4 } } })}`,
+]
+
+const anyChange = fc.oneof(
+  fc.record({
+    kind: fc.constantFrom('put', 'put', 'put', 'put', 'remove'),
+    db: fc.constantFrom('a', 'a', 'b'),
+    id: fc.nat(5),
+    n: fc.nat(6),
+    k: fc.constantFrom('x', 'y'),
+  }),
+  fc.record({ kind: fc.constantFrom('toggle', 'mixed'), db: fc.constantFrom('a', 'b') }),
+)
+
+it('returns for each height what was the current state then, in lists, searches, counts and aggregations', async () => {
+  let compared = 0
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(anyChange, { minLength: 5, maxLength: 25 }),
+      fc.array(fc.tuple(fc.nat(), fc.nat(READS.length - 1)), { minLength: 15, maxLength: 15 }),
+      async (changes, questions) => {
+        const seen: { at: string; time: string; replies: { status: number; json: object }[] }[] = []
+        for (const change of changes) {
+          clock.time += 1_000
+          const { db } = change
+          if ('id' in change) {
+            const item = { id: `i${change.id}`, n: change.n, k: change.k }
+            if (change.kind === 'remove') await node.send('DELETE', `/api/${db}/${item.id}`)
+            else if ((await node.send('POST', `/api/${db}`, item)).status === 409) {
+              await node.send('POST', `/api/${db}/${item.id}`, item)
+            }
+          } else if ((await node.send('POST', `/api/${db}`)).status === 409) {
+            if (change.kind === 'toggle') await node.send('DELETE', `/api/${db}`)
+          }
+          const head = await node.service.store.head(node.service.serverId)
+          if (head === null) continue
+          const time = new Date(clock.time).toISOString()
+          seen.push({
+            at: String(head.height),
+            time,
+            replies: await Promise.all(READS.map((path) => get(path))),
+          })
+        }
+        for (const [number, read] of questions) {
+          const state = seen[number % seen.length]
+          const then = state?.replies[read]
+          if (state === undefined || then === undefined) continue
+          for (const at of [state.at, state.time]) {
+            const now = await get(`${READS[read]}&at=${at}`)
+            expect([READS[read], at, now.status]).toEqual([READS[read], at, then.status])
+            if (now.status !== 200) continue
+            compared += 1
+            const { at: height = Number(state.at), ...rest } = now.json
+            const { height: _height, ...before } = then.json as { height?: number }
+            const { height: _now, ...after } = rest
+            expect([READS[read], at, height, after]).toEqual([
+              READS[read],
+              at,
+              Number(state.at),
+              before,
+            ])
+          }
+        }
+      },
+    ),
+    { numRuns: roundsOf(25) },
+  )
+  expect(compared).toBeGreaterThan(20)
+})
+
+async function fill() {
+  for (const body of [undefined, { id: 'x', n: 1 }, { id: 'y', n: 2 }]) {
+    clock.time += 1_000
+    await node.send('POST', '/api/fruit', body)
+  }
+  clock.time += 500
+}
+
+it('names the height, is cacheable forever if `at` is a height, and answers 304 to a client that has the state', async () => {
+  await fill()
+  const { sent, text } = await get('/api/fruit?at=1')
+  expect(text).toBe('{"status":true,"items":["x"],"limit":0,"offset":0,"at":1}')
+  const header = (name: string) => sent.get(name)
+  expect(['etag', 'ledger-height', 'cache-control'].map(header)).toEqual([
+    ...['"1"', '1', 'private, max-age=31536000, immutable'],
+  ])
+  const paths = ['/api/fruit?', '/api/dbs?', '/api/config/aggregate?db=fruit&']
+  for (const path of paths) {
+    const same = await get(`${path}&at=1`, { 'if-none-match': '"1"' })
+    expect([path, same.status, same.text]).toEqual([path, 304, ''])
+  }
+  const byTime = await get('/api/fruit?at=2027-01-15T09:00:02.999%2B01:00')
+  expect([byTime.json.items, byTime.json.at, byTime.sent.get('cache-control')]).toEqual([
+    ['x'],
+    1,
+    null,
+  ])
+  expect((await get('/api/fruit?at=2027-01-15T09:00:02.999+01:00')).json.at).toBe(1)
+  const item = await get('/api/fruit/x?at=2027-01-15T08:00:03Z')
+  expect([item.text, item.sent.get('ledger-height')]).toEqual([
+    '{"status":true,"item":{"id":"x","n":1},"at":2}',
+    '2',
+  ])
+  expect((await get('/api/fruit/y?at=2027-01-15T08:00:02Z')).status).toBe(404)
+})
+
+it('rejects heights and times that are out of range, malformed or ignored, and says so', async () => {
+  await fill()
+  const refused = async (path: string) => {
+    const { status, json, sent } = await get(path)
+    expect([sent.get('cache-control'), json.status]).toEqual(['no-store', false])
+    return [status, json.code, json.message]
+  }
+  const unknown = (message: string) => [404, 'HEIGHT_UNKNOWN', message]
+  expect(await refused('/api/fruit?at=3')).toEqual(unknown('there is no block 3 yet'))
+  expect(await refused('/api/dbs?at=2027-01-15T08:00:04Z')).toEqual(
+    unknown('2027-01-15T08:00:04.000Z is in the future'),
+  )
+  expect(await refused('/api/fruit/x?at=2027-01-15T08:00:00Z')).toEqual(
+    unknown('the first block was recorded after 2027-01-15T08:00:00.000Z'),
+  )
+  for (const at of [
+    '',
+    '-1',
+    '1.5',
+    '1e400',
+    'x',
+    '2027-01-15',
+    '2027-02-30T08:00:00Z',
+    '99999999999999999',
+  ]) {
+    expect((await refused(`/api/fruit?at=${at}`)).slice(0, 2)).toEqual([400, 'REQUEST_INVALID'])
+  }
+  for (const path of ['/api/serverid', '/api/fruit/x/history', '/api/ledgers?serverid=1']) {
+    const { status, json } = await get(`${path}${path.includes('?') ? '&' : '?'}at=1`)
+    expect([path, status, json.code]).toEqual([path, 400, 'REQUEST_INVALID'])
+  }
+  expect(await refused('/api/nuts?at=1')).toEqual([
+    404,
+    'DATABASE_NOT_FOUND',
+    'there was no database nuts at height 1',
+  ])
+  expect((await refused('/api/fruit?at=1&after=y')).slice(0, 2)).toEqual([404, 'ITEM_NOT_FOUND'])
+})
+
+it('lists databases that were deleted later as they were, with their items', async () => {
+  await fill()
+  await node.send('DELETE', '/api/fruit')
+  await node.send('POST', '/api/nuts')
+  expect((await get('/api/dbs?at=2&count=1')).json).toEqual({
+    ...{ status: true, dbs: ['fruit'], counts: [2], at: 2 },
+  })
+  expect((await get('/api/dbs?at=3')).json.dbs).toEqual([])
+  expect((await get('/api/fruit/y?at=2')).text).toBe('{"status":true,"item":{"id":"y","n":2}}')
+  expect((await get('/api/fruit/y?at=3')).text).toBe('{"status":false}')
+  await node.send('POST', '/api/fruit')
+  await node.send('POST', '/api/fruit', { id: 'y', n: 3 })
+  expect((await get('/api/fruit?at=2&docs=1')).json.docs).toEqual([
+    { id: 'x', n: 1 },
+    { id: 'y', n: 2 },
+  ])
+  expect((await get('/api/fruit?docs=1')).json.docs).toEqual([{ id: 'y', n: 3 }])
+})
