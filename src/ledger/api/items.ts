@@ -34,35 +34,7 @@ const ITEM_PATH = '/api/:db/:id'
 const NO_ITEM = '{"status":false}'
 
 export function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
-  app.get(
-    '/api/dbs',
-    operation('databases', 'listDatabases', {
-      summary:
-        'List the databases; if the node requires tokens, only those that the token can read',
-      query: DatabasesQuery,
-      reply: DatabasesReply,
-      config: { scope: 'token' },
-    }),
-    async ({ caller, query, headers }, reply) => {
-      const isReadable = (db: string) => may(caller, { db, level: 'read' })
-      const asOf = await requireState(ledger, query.at, reply)
-      const at = asOf === null ? {} : { at: asOf.height }
-      const same = sameState(reply, asOf, headers)
-      if (same !== null) return same
-      if (!isFlagSet(query.count)) {
-        const dbs = (await ledger.read.databases(asOf)).filter(isReadable)
-        return { status: true as const, dbs, ...at }
-      }
-      const counted = await ledger.read.countEach(isReadable, disconnection(reply), asOf)
-      return {
-        status: true as const,
-        dbs: counted.map(({ db }) => db),
-        counts: counted.map(({ count }) => count),
-        ...at,
-      }
-    },
-  )
-
+  databaseListRoute(app, ledger)
   app.post(
     '/api/:db',
     operation('databases items', 'create', {
@@ -96,6 +68,37 @@ export function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
       const conditions = readConditions(request)
       const written = await ledger.write.deleteDatabase(request.params.db, conditions)
       return setItemHeaders(reply, ledger, written).send('{"status":true}')
+    },
+  )
+}
+
+function databaseListRoute(app: HttpApp, ledger: LedgerService): void {
+  app.get(
+    '/api/dbs',
+    operation('databases', 'listDatabases', {
+      summary:
+        'List the databases; if the node requires tokens, only those that the token can read',
+      query: DatabasesQuery,
+      reply: DatabasesReply,
+      config: { scope: 'token' },
+    }),
+    async ({ caller, query, headers }, reply) => {
+      const isReadable = (db: string) => may(caller, { db, level: 'read' })
+      const asOf = await requireState(ledger, query.at, reply)
+      const at = asOf === null ? {} : { at: asOf.height }
+      const same = sameState(reply, asOf, headers)
+      if (same !== null) return same
+      if (!isFlagSet(query.count)) {
+        const dbs = (await ledger.read.databases(asOf)).filter(isReadable)
+        return { status: true as const, dbs, ...at }
+      }
+      const counted = await ledger.read.countEach(isReadable, disconnection(reply), asOf)
+      return {
+        status: true as const,
+        dbs: counted.map(({ db }) => db),
+        counts: counted.map(({ count }) => count),
+        ...at,
+      }
     },
   )
 }
