@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { expectAccessible } from '../support/accessibility.ts'
-import { dashboards } from '../support/dashboard-page.ts'
+import { dashboards, writeJson } from '../support/dashboard-page.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { tamper } from '../support/tampered.ts'
 
@@ -86,12 +86,13 @@ it('filters 150,000 items by a member and by a JSON filter', async ({ skip }) =>
   const { page, complaints } = await openPage(node, { at: '#/db/places' })
   const rows = page.locator('.items tbody tr')
   await page.getByText('Filter', { exact: true }).click()
-  await page.getByLabel('Member').fill('name')
-  await page.getByLabel('Condition').selectOption('like')
-  await page.getByLabel('Value').fill('%149999')
+  await page.getByLabel('Member').first().fill('name')
+  await page.getByLabel('Operator').selectOption('like')
+  await page.getByLabel('Value', { exact: true }).fill('%149999')
   await button(page, 'Show').click()
   await page.getByRole('link', { name: 'place-149999', exact: true }).waitFor()
   expect(await rows.count()).toBe(1)
+  await button(page, 'JSON').click()
   await page.getByLabel('Filter as JSON').fill('{"country":"JP","since":{"exists":true}}')
   await button(page, 'Show').click()
   await shown(page, 'No item matches the filter.')
@@ -181,7 +182,7 @@ it('axe finds no accessibility violation at widths of 1280 and 360 pixels, and i
   await page.keyboard.press('Escape')
   await page.goto(`${node.url}/#/db/places/place-7`)
   await button(page, 'Edit').click()
-  await page.getByLabel('JSON of the item').fill('{"a":')
+  await writeJson(page, '{"a":')
   await expectAccessible(page, 'edit-item')
   await page.goto(`${node.url}/#/`)
   await button(page, 'Delete: places').click()

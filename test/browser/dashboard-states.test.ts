@@ -57,7 +57,7 @@ it.each([
   }
   await page.goto(`${node.url}/#/db/fruit?column=price&column=grower.town`)
   await page.locator('table.columns').waitFor()
-  for (const at of [1, 2]) await page.locator('summary').nth(at).click()
+  for (const at of [0, 1, 2, 3]) await page.locator('summary').nth(at).click()
   await page.locator('.summary tbody tr').waitFor()
   await expectAccessible(page, `one-${locale}-columns-and-summary`)
   await page.goto(`${node.url}/#/db/fruit/plum`)
@@ -192,8 +192,15 @@ it.each([
       'select Order',
       'select Per page',
       'summary Filter',
-      'summary Columns',
+      'summary Columns 2 of 2',
+      'summary Indexes',
       'summary Summary',
+      'button Select this page',
+      'button Select all 1 matches',
+      'button Id',
+      'button grower.town',
+      'button price',
+      'input Select: plum',
       'a plum',
       'button Delete: plum',
       'button Copy: Table',
@@ -217,11 +224,14 @@ it.each([
       'button Erase former revisions',
       'a Entry 2.0',
       'summary Whole item',
+      'summary Compare',
       'summary Proof',
       'a Entry 1.0',
       'summary Whole item',
+      'summary Compare',
       'summary Proof',
-      'button Erase',
+      'button Restore: 1.0',
+      'button Erase: 1.0',
     ],
   ],
   [

@@ -7,7 +7,7 @@ import type { Page } from 'playwright-core'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openTokens } from '../../src/tokens/index.ts'
 import { expectAccessible } from '../support/accessibility.ts'
-import { dashboards } from '../support/dashboard-page.ts'
+import { dashboards, writeJson } from '../support/dashboard-page.ts'
 import { HandClock } from '../support/ledger-node.ts'
 import { until } from '../support/until.ts'
 
@@ -51,22 +51,22 @@ describe('databases and items', () => {
     await shown(page, 'This database is empty')
 
     await button(page, 'Add item').click()
-    const json = page.getByLabel('JSON of the item')
-    await json.fill('{"id":"plum","price":90,}')
+    const json = (text: string) => writeJson(page, text)
+    await json('{"id":"plum","price":90,}')
     await shown(page, 'This is not JSON. (line 1, column 25)')
     expect(await button(page, 'Create').isDisabled()).toBe(true)
-    await json.fill('{"id":"plum","price":9007199254740993}')
+    await json('{"id":"plum","price":9007199254740993}')
     await shown(page, 'A number cannot be stored exactly')
-    await json.fill('{"id":"plum","price":90,"tags":["stone"]}')
+    await json('{"id":"plum","price":90,"tags":["stone"]}')
     await button(page, 'Create').click()
     await shown(page, 'Item plum was added.')
 
     await page.getByRole('link', { name: 'plum', exact: true }).click()
     await heading(page, 'plum')
     await button(page, 'Edit').click()
-    await json.fill('{"id":"pear","price":80}')
-    await shown(page, 'The id is "plum" and cannot be changed.')
-    await json.fill('{"id":"plum","price":80,"tags":["stone","blue"]}')
+    await json('{"id":"pear","price":80}')
+    await shown(page, 'The id is plum and cannot be changed.')
+    await json('{"id":"plum","price":80,"tags":["stone","blue"]}')
     await button(page, 'Save').click()
     await shown(page, 'Item plum was saved.')
     const path = `/api/${encodeURIComponent('fruit & 果物')}/plum`
@@ -83,7 +83,7 @@ describe('databases and items', () => {
 
     await button(page, 'Delete').click()
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
-    await shown(page, 'This item does not exist.')
+    await shown(page, 'This item was deleted:')
     await page.locator('.revisions > li').nth(2).waitFor()
 
     await page.getByRole('navigation').getByRole('link', { name: 'Databases' }).first().click()
@@ -121,14 +121,47 @@ describe('databases and items', () => {
     await node.send('POST', '/api/fruit', { id: 'fig', price: 5 })
     await page.getByRole('link', { name: 'fig' }).click()
     await button(page, 'Edit').click()
-    await page.getByLabel('JSON of the item').fill('{"price":6}')
+    await writeJson(page, '{"price":6}')
     await node.send('POST', '/api/fruit/fig', { price: 7 })
     await shown(page, 'Somebody else has changed the item.')
     expect(await button(page, 'Save').isDisabled()).toBe(true)
-    expect(await page.getByLabel('JSON of the item').inputValue()).toBe('{"price":6}')
-    await button(page, 'Reload it').click()
-    expect(await page.getByLabel('JSON of the item').inputValue()).toContain('"price": 7')
-    await page.getByLabel('JSON of the item').fill('{"price":8}')
+    // The editor shows both texts, and leaving it asks first.
+    const theirs = (text: string) =>
+      page.locator('.cm-deletedChunk', { hasText: text }).first().waitFor()
+    await theirs('"price": 7')
+    expect(await page.getByLabel('JSON of the item').innerText()).toContain('{"price":6}')
+    let asked = ''
+    page.once('dialog', (dialog) => {
+      asked = dialog.message()
+      void dialog.dismiss()
+    })
+    await page.getByRole('link', { name: 'Node', exact: true }).click()
+    await expect.poll(() => asked).toBe('Your changes are not saved. Leave them?')
+    await expect.poll(() => page.url()).toContain('#/db/fruit/fig')
+    await expectAccessible(page, 'conflict')
+    await node.send('POST', '/api/fruit/fig', { price: 7, stock: 2 })
+    await theirs('"stock": 2')
+    await button(page, 'Merge').click()
+    await button(page, 'Save').click()
+    await shown(page, 'Item fig was saved.')
+    expect((await node.send('GET', '/api/fruit/fig')).json.item).toEqual({
+      ...{ id: 'fig', price: 6, stock: 2 },
+    })
+    await page.locator('.revisions').getByRole('button', { name: 'Restore' }).last().click()
+    await page.getByRole('dialog').getByText('stock').waitFor()
+    await page.getByRole('dialog').getByRole('button', { name: 'Restore' }).click()
+    await shown(page, 'The content of entry 1.0 was restored.')
+    expect((await node.send('GET', '/api/fruit/fig')).json.item).toEqual({ id: 'fig', price: 5 })
+    await page.locator('.revisions summary', { hasText: 'Compare' }).first().click()
+    await page.getByLabel('Compare with').selectOption({ index: 1 })
+    await page.locator('details[open] .differences').getByText('stock').waitFor()
+    await button(page, 'Edit').click()
+    await button(page, 'Form').click()
+    await page.getByLabel('Value', { exact: true }).fill('x')
+    await shown(page, 'This is not JSON.')
+    await page.getByLabel('Value', { exact: true }).fill('5.5')
+    await button(page, 'JSON').click()
+    await writeJson(page, '{"price":8}')
     await button(page, 'Save').click()
     await shown(page, 'Item fig was saved.')
     expect((await node.send('GET', '/api/fruit/fig')).json.item).toEqual({ id: 'fig', price: 8 })
@@ -259,32 +292,59 @@ describe('databases and items', () => {
     const first = page.locator('.items tbody tr').first()
     await button(page, 'Next').click()
     await first.getByText('f50', { exact: true }).waitFor()
+    // At first, the columns are members that the items have.
+    const heads = page.locator('.items thead th')
+    expect(await heads.allTextContents()).toEqual(['Id', 'at.town', 'n', 'Actions'])
     await page.locator('summary', { hasText: 'Columns' }).click()
-    await page.getByLabel('at.town').check()
+    await page.getByLabel('n', { exact: true }).uncheck()
     await page.getByLabel('n', { exact: true }).check()
-    expect(await page.locator('.items thead th').allTextContents()).toEqual([
-      ...['Id', 'at.town', 'n', 'Actions'],
-    ])
+    expect(await heads.allTextContents()).toEqual(['Id', 'at.town', 'n', 'Actions'])
     await page.reload()
     await first.getByText('f50', { exact: true }).waitFor()
     expect(page.url()).toBe(`${node.url}/#/db/fruit?column=at.town&column=n&page=2`)
-    await page.getByLabel('Order').selectOption('n, descending')
+    // A click on a head sorts, with or without an index.
+    await heads.getByRole('button', { name: 'n', exact: true }).click()
+    await first.getByText('f0', { exact: true }).waitFor()
+    await shown(page, 'Sorted by the index on n.')
+    await heads.getByRole('button', { name: 'n', exact: true }).click()
     await first.getByText('f119', { exact: true }).waitFor()
-    await page.goBack()
+    expect(await heads.nth(2).getAttribute('aria-sort')).toBe('descending')
+    await heads.getByRole('button', { name: 'at.town' }).click()
+    await shown(page, 'the node reads 120 items for each page.')
+    await button(page, 'Index this member: at.town').click()
+    await shown(page, 'Sorted by the index on at.town.')
+    await page.locator('summary', { hasText: 'Indexes' }).click()
+    await button(page, 'Remove: at.town').click()
+    await shown(page, 'The index on at.town was removed.')
+    for (let back = 0; back < 3; back += 1) await page.goBack()
+    await first.getByText('f50', { exact: true }).waitFor()
+    await button(page, 'Last').click()
+    await first.getByText('f100', { exact: true }).waitFor()
+    await page.getByLabel('Page 3 of 3').fill('2')
+    await button(page, 'Go').click()
     await first.getByText('f50', { exact: true }).waitFor()
 
     await page.getByText('Filter', { exact: true }).click()
-    await page.getByLabel('Member').fill('n')
-    await page.getByLabel('Value').fill('7')
+    await page.getByLabel('Member').first().fill('n')
+    expect(await page.getByLabel('Type').inputValue()).toBe('number')
+    await page.getByLabel('Value', { exact: true }).fill('7')
+    await button(page, 'Add condition').click()
+    await page.getByLabel('Member').nth(1).fill('at.town')
+    await page.getByLabel('Value', { exact: true }).nth(1).fill('Oslo')
     await button(page, 'Show').click()
     await first.getByText('f7', { exact: true }).waitFor()
     await page.reload()
     await first.getByText('f7', { exact: true }).waitFor()
-    expect(await page.getByLabel('Filter as JSON').inputValue()).toContain('"n"')
+    const values = await page.getByLabel('Value', { exact: true }).all()
+    expect(await Promise.all(values.map((field) => field.inputValue()))).toEqual(['7', 'Oslo'])
+    await button(page, 'JSON').click()
+    expect(await page.getByLabel('Filter as JSON').inputValue()).toBe(
+      '{"and":[{"n":{"eq":7}},{"at.town":{"eq":"Oslo"}}]}',
+    )
     const csv = await saved(page, () => button(page, 'Save as CSV').click())
     expect([csv.name, csv.text]).toEqual(['fruit.csv', 'id,at.town,n\r\nf7,Oslo,7\r\n'])
     const ndjson = await saved(page, () => button(page, 'Save as NDJSON').click())
-    expect(ndjson.text).toBe('{"id":"f7","at.town":"Oslo","n":7}\n')
+    expect(ndjson.text).toBe('{"at":{"town":"Oslo"},"id":"f7","n":7}\n')
 
     // “Back” also restores the scroll position.
     await button(page, 'Clear').click()
@@ -309,6 +369,43 @@ describe('databases and items', () => {
     await shown(page, 'There is no block 9. The newest block has the height 1.')
     await page.goto(`${node.url}/#/ledgers`)
     await heading(page, 'There is no such page')
+    expect(complaints).toEqual([])
+  })
+
+  it('changes, exports and deletes many items: those of the page, and all that match', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/stock')
+    const items = Array.from({ length: 120 }, (_, n) => ({ id: `s${n}`, kind: n % 2 ? 'a' : 'é' }))
+    await node.send('POST', '/api/stock', items)
+    const { page, complaints } = await openPage(node, { at: '#/db/stock' })
+    await page.getByLabel('Select: s1', { exact: true }).check()
+    await button(page, 'Select this page').click()
+    await shown(page, '50 selected')
+    await button(page, 'Select all 120 matches').click()
+    await button(page, 'Change a member').click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Member').fill('kind')
+    await dialog.getByLabel('Value', { exact: true }).fill('é')
+    await dialog.getByText('60 of 120 items will change:').waitFor()
+    await expectAccessible(page, 'change-many')
+    await dialog.getByRole('button', { name: 'Change' }).click()
+    await shown(page, '120 items were changed')
+    const csv = await saved(page, () => button(page, 'Save as CSV').click())
+    expect([csv.text.slice(0, 10), csv.text.split('\r\n').length]).toEqual(['\ufeffid,kind\r', 122])
+    await page.getByLabel('Select: s0', { exact: true }).check()
+    await page.getByLabel('Select: s2', { exact: true }).check()
+    await button(page, 'Delete selected').click()
+    await page.getByLabel('Type stock to confirm').fill('stock')
+    await dialog.getByRole('button', { name: 'Delete' }).click()
+    await shown(page, '2 items were deleted, 0 not.')
+    await shown(page, '118 items')
+    expect((await node.send('GET', '/api/stock?limit=2')).json.items).toEqual(['s1', 's3'])
+    // All that were deleted are in one block.
+    const { ledgers } = (await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`))
+      .json
+    expect(ledgers.at(-1).body.map(({ method }: { method: string }) => method)).toEqual([
+      ...['delete_item', 'delete_item'],
+    ])
     expect(complaints).toEqual([])
   })
 
@@ -373,30 +470,52 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
-  it('shows markup in names, ids and values as text', async () => {
+  it('shows markup as text and hidden characters as escapes, in names, ids, values and titles', async () => {
     const node = await startNode()
-    const evil = '<script>document.title="owned"<\u200b/script><img src=x onerror=alert(1)>'
-    const path = encodeURIComponent(evil.replace('/', '∕'))
-    const db = decodeURIComponent(path)
-    await node.send('POST', `/api/${path}`)
-    const item = { id: db, [evil]: evil }
-    expect((await node.send('POST', `/api/${path}`, item)).status).toBe(200)
-    await node.send('POST', `/api/${path}/${path}`, { [evil]: `${evil}!` })
-    const { page, complaints } = await openPage(node)
+    const hostile: readonly (readonly [name: string, shown: string])[] = [
+      ['<script>document.title="owned"<∕script><img src=x onerror=alert(1)>', ''],
+      ['a\u202elive', 'a\\u{202e}live'],
+      ['zero\u200bwidth', 'zero\\u{200b}width'],
+      [' outer  spaces\u00a0', '\\u{20}outer \\u{20}spaces\\u{a0}'],
+      ['שלום 12', '\u2067שלום\u2069 12'],
+      ['a.b', ''],
+    ]
+    for (const [name] of hostile) await node.send('POST', `/api/${encodeURIComponent(name)}`)
+    const items = hostile.map(([id]) => ({ id, [id]: id }))
+    expect((await node.send('POST', '/api/a.b', items)).status).toBe(200)
+    const { page, complaints } = await openPage(node, { permissions: ['clipboard-read'] })
     let dialogs = 0
     page.on('dialog', (dialog) => {
       dialogs += 1
       void dialog.dismiss()
     })
-    for (const at of ['#/', `#/db/${path}`, `#/db/${path}/${path}`, '#/ledger', '#/node']) {
+    const views = ['#/', '#/db/a.b', '#/db/a.b?json=true', '#/ledger']
+    for (const at of views) {
       await page.goto(`${node.url}/${at}`)
-      if (at !== '#/node') await page.getByText(db).first().waitFor()
+      await page.getByRole('link', { name: 'a.b', exact: true }).first().waitFor()
+      const text = await page.locator('main').innerText()
+      for (const [name, shown] of hostile) expect(text).toContain(shown || name)
+      expect(text).not.toMatch(/[\u202e\u200b\u00a0]/)
       expect(await page.locator('#app script, #app img:not([alt=""])').count()).toBe(0)
     }
+    for (const [id, shown] of hostile) {
+      await page.goto(`${node.url}/#/db/a.b/${encodeURIComponent(id)}`)
+      await page.getByRole('heading', { level: 1, name: shown || id, exact: true }).waitFor()
+      await expect.poll(() => page.title()).toBe(`${shown || id} · daicho`)
+      await button(page, 'Delete').click()
+      const dialog = page.getByRole('dialog').getByRole('heading')
+      expect(await dialog.textContent()).toBe(`Delete the item ${shown || id}?`)
+      await page.keyboard.press('Escape')
+    }
+    // The clipboard gets the original, and the shown form is enough to confirm.
     await page.goto(`${node.url}/#/`)
-    await button(page, `Delete: ${db}`).click()
-    await page.getByRole('dialog').getByText(db).first().waitFor()
-    expect(await page.title()).toBe('Databases · daicho')
+    await page.getByRole('link', { name: 'a\\u{202e}live' }).selectText()
+    await page.keyboard.press('Control+C')
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe('a\u202elive')
+    await button(page, 'Delete: a\\u{202e}live').click()
+    await page.getByLabel('Type a\\u{202e}live to confirm').fill('a\\u{202e}live')
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await shown(page, 'Database a\\u{202e}live was deleted.')
     expect([dialogs, complaints]).toEqual([0, []])
   })
 

@@ -8,10 +8,9 @@ import {
 } from '../../src/dashboard/browser/routing/routes.ts'
 import { previewKind } from '../../src/dashboard/browser/text/preview.ts'
 import {
-  csvColumns,
+  commonPaths,
   findMember,
   formatCsv,
-  formatNdjson,
   memberPaths,
   nodePath,
 } from '../../src/dashboard/browser/text/table.ts'
@@ -30,6 +29,7 @@ describe('addresses', () => {
         page: 3,
       }),
     ],
+    ['#/db/a?json=true', itemsAt('a', { columns: [] })],
     ['#/db/a/b%3Fc%2Fd', { view: 'item', db: 'a', id: 'b?c/d' }],
     ['#/ledger', ledgerAt(null)],
     ['#/ledger/7?db=a&method=erase_item', { ...ledgerAt(7), db: 'a', method: 'erase_item' }],
@@ -94,17 +94,16 @@ describe('a table of items', () => {
     expect(new Set(paths).size).toBe(names.length ** 2)
   })
 
-  it('saves every member in CSV, however many there are, or none of them', () => {
+  it('has a column for every member in CSV, and at first shows the members that most items have', () => {
     const wide = Object.fromEntries(Array.from({ length: 2_000 }, (_, n) => [`m${n}`, n]))
     const item = { id: 'w', ...wide, a: { b: 'nested' }, 'a.b': 'own' }
-    const columns = csvColumns([item], []) ?? []
-    expect(columns).toHaveLength(2_002)
-    const [header, row] = formatCsv([item], columns).split('\r\n')
+    const [header, row] = formatCsv([item], memberPaths([item])).split('\r\n')
     expect(header).toMatch(/^id,m0,.*,m1999,a\.b,"""a\.b"""$/)
     expect(row).toMatch(/^w,0,.*,1999,nested,own$/)
-    const many = Array.from({ length: 1_000 }, (_, n) => ({ ...item, id: `${n}`, [`own${n}`]: n }))
-    expect(csvColumns(many, ['m0'])).toEqual(['m0'])
-    expect(csvColumns(many.concat(many), [])).toBeNull()
+    expect(formatCsv([item], ['m0'], ',', false)).toBe('w,0\r\n')
+    expect(commonPaths([item])).toEqual(['m0', 'm1', 'm2', 'm3', 'm4', 'm5'])
+    const rare = [{ id: '1', once: 1 }, ...Array.from({ length: 9 }, (_, n) => ({ id: `${n}`, n }))]
+    expect(commonPaths(rare)).toEqual(['n'])
   })
 
   it('offers for a summary only the members that the node can address', () => {
@@ -120,11 +119,6 @@ describe('a table of items', () => {
     )
     expect(formatCsv([{ id: '1', n: -5 }], ['n'])).toBe('id,n\r\n1,-5\r\n')
     expect(formatCsv([{ id: '1', n: 'a,b' }], ['n'], '\t')).toBe('id\tn\r\n1\ta,b\r\n')
-  })
-
-  it('prints NDJSON with whole items, or with only the id and the chosen members', () => {
-    expect(formatNdjson(ITEMS, [])).toBe(ITEMS.map((item) => `${JSON.stringify(item)}\n`).join(''))
-    expect(formatNdjson(ITEMS, ['at.zip'])).toBe('{"id":"a","at.zip":7}\n{"id":"b"}\n')
   })
 })
 

@@ -1,11 +1,26 @@
+import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { Session, type SessionState } from '../../src/dashboard/browser/node/session.ts'
 import {
-  findDifferences,
-  type Operator,
-  parseItem,
-  toWhere,
-} from '../../src/dashboard/browser/text/json.ts'
+  type Condition,
+  type Conditions,
+  formatWhere,
+  parseWhere,
+} from '../../src/dashboard/browser/text/conditions.ts'
+import { findDifferences, parseItem } from '../../src/dashboard/browser/text/json.ts'
+import {
+  originalText,
+  toFileName,
+  visible,
+  visibleJson,
+  visibleText,
+} from '../../src/dashboard/browser/text/visible.ts'
+
+/** Returns conditions that must all hold. */
+function all(...rows: [string, Condition['operator'], Condition['type'], string][]): Conditions {
+  const list = rows.map(([member, operator, type, text]) => ({ member, operator, type, text }))
+  return { isAny: false, list }
+}
 
 it.each<[unknown, unknown, unknown[]]>([
   [{ a: 1 }, { a: 1 }, []],
@@ -40,26 +55,85 @@ it.each([
   expect(parseItem(text, id)).toMatchObject(checked)
 })
 
-it.each<[string, Operator, string, unknown]>([
-  ['', 'eq', '1', null],
-  ['  ', 'exists', '', null],
-  [' a.b ', 'eq', 'plum', { 'a.b': { eq: 'plum' } }],
-  ['a', 'eq', '1e2', { or: [{ a: { eq: 100 } }, { a: { eq: '1e2' } }] }],
-  ['a', 'eq', '01', { a: { eq: '01' } }],
-  ['a', 'neq', 'null', { and: [{ a: { neq: null } }, { a: { neq: 'null' } }] }],
-  ['a', 'neq', 'x', { a: { neq: 'x' } }],
-  ['a', 'gt', '-0.5', { a: { gt: -0.5 } }],
-  ['a', 'lte', 'true', { a: { lte: true } }],
-  ['a', 'like', '1%', { a: { like: '1%' } }],
-  ['a', 'regexp', '12', { a: { regexp: '12' } }],
-  ['a', 'exists', '', { a: { exists: true } }],
-  ['a', 'exists', 'false', { a: { exists: false } }],
-])(
-  'a filter with member %j, operator %s and text %j becomes a query with values of the right type',
-  (member, operator, text, where) => {
-    expect(JSON.parse(toWhere(member, operator, text) ?? 'null')).toEqual(where)
-  },
-)
+it.each<[Conditions, unknown]>([
+  [{ isAny: false, list: [] }, null],
+  [all(['  ', 'eq', 'text', 'x']), null],
+  [all([' a.b ', 'eq', 'text', '1']), { 'a.b': { eq: '1' } }],
+  [all(['a', 'neq', 'number', '100']), { a: { neq: 100 } }],
+  [all(['a', 'gt', 'number', '-0.5']), { a: { gt: -0.5 } }],
+  [all(['a', 'eq', 'boolean', 'true']), { a: { eq: true } }],
+  [all(['a', 'eq', 'null', '']), { a: { eq: null } }],
+  [all(['a', 'exists', 'boolean', 'false']), { a: { exists: false } }],
+  [all(['a', 'inq', 'list', '["x",2]']), { a: { inq: ['x', 2] } }],
+  [all(['a', 'eq', 'number', 'x']), undefined],
+  [all(['a', 'eq', 'number', '9007199254740993']), undefined],
+  [all(['a', 'inq', 'list', '"x"']), undefined],
+  [
+    all(['a', 'gt', 'number', '1'], ['a', 'lt', 'number', '5']),
+    { and: [{ a: { gt: 1 } }, { a: { lt: 5 } }] },
+  ],
+  [
+    { ...all(['a', 'eq', 'text', 'x'], ['b', 'like', 'text', '1%']), isAny: true },
+    { or: [{ a: { eq: 'x' } }, { b: { like: '1%' } }] },
+  ],
+])('the conditions %j become a filter, and the filter becomes these conditions', (form, where) => {
+  const json = formatWhere(form)
+  expect(json === undefined ? undefined : JSON.parse(json ?? 'null')).toEqual(where)
+  const list = form.list.map((one) => ({ ...one, member: one.member.trim() }))
+  if (typeof json === 'string') expect(parseWhere(json)).toEqual({ ...form, list })
+})
+
+it.each([
+  ['{"a":1,"b":{"gte":2,"lt":5}}', 3],
+  ['{"or":[{"a":1},{"b":2}]}', 2],
+  ['{"or":[{"a":1,"c":3},{"b":2}]}', null],
+  ['{"and":[{"or":[{"a":1}]},{"b":2}]}', null],
+  ['{"a":{"lx":1}}', null],
+  ['{"a":{"eq":[1]}}', null],
+  ['[1]', null],
+  ['{', null],
+])('the form shows the filter %s as %j conditions, if it can', (where, count) => {
+  expect(parseWhere(where)?.list.length ?? null).toBe(count)
+})
+
+it.each([
+  ['plain text, C:\\x', 'plain text, C:\\x'],
+  ['', ''],
+  ['a\u202elive', 'a\\u{202e}live'],
+  [' a  b ', '\\u{20}a \\u{20}b\\u{20}'],
+  ['   ', '\\u{20}\\u{20}\\u{20}'],
+  ['a\u200bb\ufeff\u00ad', 'a\\u{200b}b\\u{feff}\\u{ad}'],
+  ['a\u00a0b\u3000c\u2003', 'a\\u{a0}b\\u{3000}c\\u{2003}'],
+  ['山田\u3000太郎', '山田\u3000太郎'],
+  ['👨‍👩‍👧 ❤️ 1️⃣', '👨‍👩‍👧 ❤️ 1️⃣'],
+  ['a\u200db', 'a\\u{200d}b'],
+  ['\\u{202e}', '\\u{5c}u{202e}'],
+  ['\\\\u{20}', '\\u{5c}\\u{5c}u{20}'],
+  ['\\\u202e', '\\u{5c}\\u{202e}'],
+  ['\u0301a', '\\u{301}a'],
+  ['e\u0301', 'e\u0301'],
+  ['\ud800\n\ue000', '\\u{d800}\\u{a}\\u{e000}'],
+  ['שלום', '\u2067שלום\u2069'],
+  ['שלום עולם 12', '\u2067שלום עולם\u2069 12'],
+  ['12 שלום, x', '12 \u2067שלום\u2069, x'],
+  ['٣٤', '\u2067٣\u2069\u2067٤\u2069'],
+])('shows %j as %j, and copies it as it is', (text, shown) => {
+  expect([visible(text), originalText(shown)]).toEqual([shown, text])
+})
+
+it('no two different texts look the same, and JSON stays the same JSON', () => {
+  const unit = fc.constantFrom(...'ab \\u{}20"\u202e\u200b\u3000\u00a0\u0301\ud83d\ude00\n山א')
+  fc.assert(
+    fc.property(fc.string({ unit }), (text) => {
+      expect(originalText(visible(text))).toBe(text)
+      const json = visibleJson(JSON.stringify({ [text]: text }, null, 2))
+      expect(JSON.parse(json.replace(/[\u2067\u2069]/g, ''))).toEqual({ [text]: text })
+      expect(json).not.toMatch(/[\u202e\u200b\u00a0]/)
+    }),
+  )
+  expect(toFileName('fruit\u202egnp/a:b.csv')).toBe('fruit_u{202e}gnp_a_b.csv')
+  expect(visibleText('a  b\n\tc\u202e')).toBe('a  b\n\tc\\u{202e}')
+})
 
 /**
  * Creates a session with a fake node that answers with `reply`. Records the requests that the node receives, and

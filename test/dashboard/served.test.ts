@@ -52,29 +52,33 @@ it('serves files with a hash in their names as immutable, and requires revalidat
   }
 })
 
-it('all JavaScript together is less than 80 kB compressed, and is sent compressed', async () => {
+it('the page without its editor is less than 150 kB compressed, and is sent compressed', async () => {
   const { text: page } = await node.send('GET', '/', undefined, RIGHT)
   expect(page).not.toMatch(/<script(?![^>]*src=)|<style|\son\w+=|https?:/)
-  const scripts = new Set(assets.filter((path) => path.endsWith('.js')))
-  for (const path of scripts) {
+  const files = new Set(assets)
+  for (const path of files) {
     const { text } = await node.send('GET', path, undefined, RIGHT)
-    // Adds the scripts that this script loads later, such as the verification worker.
+    // Adds the scripts that this script loads later: the verification worker and the editor.
     for (const [, later = ''] of text.matchAll(/["'`/]([\w-]+-[\w-]{8}\.js)/g)) {
-      scripts.add(`/assets/${later}`)
+      files.add(`/assets/${later}`)
     }
   }
-  expect(scripts.size).toBeGreaterThan(1)
-  let bytes = 0
-  for (const path of scripts) {
+  const sizes = new Map<string, number>()
+  for (const path of files) {
     const { text, headers } = await node.send('GET', path, undefined, RIGHT)
     expect(headers.get('content-encoding')).toBe('gzip')
     // The file must not contain the path of the build folder.
     expect(text).not.toContain(ROOT)
-    bytes += gzipSync(text).length
+    sizes.set(path.replace(/-[\w-]{8}\./, '.'), gzipSync(text).length)
   }
-  expect(bytes).toBeLessThan(80 * KILOBYTE)
+  const { '/assets/code-editor.js': editor = 0, ...others } = Object.fromEntries(sizes)
+  expect(editor).toBeGreaterThan(0)
+  expect(editor).toBeLessThan(150 * KILOBYTE)
+  expect(Object.keys(others)).toContain('/assets/worker.js')
+  const bytes = Object.values(others).reduce((sum, length) => sum + length, 0)
+  expect(bytes).toBeLessThan(150 * KILOBYTE)
   const plain = { ...RIGHT, 'accept-encoding': 'identity' }
-  const { headers } = await node.send('GET', [...scripts][0] ?? '', undefined, plain)
+  const { headers } = await node.send('GET', [...files][0] ?? '', undefined, plain)
   expect(headers.get('content-encoding')).toBe(null)
 })
 

@@ -81,3 +81,10 @@ export async function openDashboard(
   await page.locator('main h1').waitFor()
   return { page, complaints, close: () => context.close() }
 }
+
+/** Replaces the JSON in the editor of the page, as a user who selects everything and pastes. */
+export async function writeJson(page: Page, text: string): Promise<void> {
+  await page.getByLabel('JSON of the item').click()
+  await page.keyboard.press('Control+A')
+  await page.keyboard.insertText(text)
+}

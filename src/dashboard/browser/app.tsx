@@ -8,6 +8,7 @@ import { Message } from './parts/notices.tsx'
 import { route } from './routing/address.ts'
 import { formatRoute, itemsAt, ledgerAt, type Route } from './routing/routes.ts'
 import { restoreScroll } from './routing/scroll.ts'
+import { visible } from './text/visible.ts'
 import { Databases } from './views/databases.tsx'
 import { ItemView } from './views/item.tsx'
 import { Items } from './views/items.tsx'
@@ -130,9 +131,9 @@ function formatTitle(of: Route): string {
     case 'databases':
       return t().databases
     case 'items':
-      return of.db
+      return visible(of.db)
     case 'item':
-      return of.id
+      return visible(of.id)
     default:
       return t()[of.view]
   }

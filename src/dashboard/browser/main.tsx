@@ -4,10 +4,21 @@ import { applyLanguage } from './language/language.ts'
 import { followFeed, followStatus } from './node/live.ts'
 import { followAddress } from './routing/address.ts'
 import { rememberScroll } from './routing/scroll.ts'
+import { guardUnsaved } from './routing/unsaved.ts'
+import { originalText } from './text/visible.ts'
 
 applyLanguage()
 followAddress()
 rememberScroll()
+guardUnsaved()
+// Puts into the clipboard what the page shows as escapes.
+document.addEventListener('copy', (event) => {
+  const shown = document.getSelection()?.toString() ?? ''
+  const text = originalText(shown)
+  if (event.defaultPrevented || text === shown) return
+  event.clipboardData?.setData('text/plain', text)
+  event.preventDefault()
+})
 // Starts the feed before any view is loaded, so that no view misses a change.
 await followFeed()
 followStatus()

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../../base/json.ts'
-import { parseStrictText } from '../../base/strict-json.ts'
+import { parseStrictText, utf8Text } from '../../base/strict-json.ts'
 import { InputError } from '../errors.ts'
-import { convertRecord, decodeText, formatRefusal, requireBytes } from './json-records.ts'
+import { convertRecord, formatRefusal, requireBytes } from './json-records.ts'
 import { type LineEnd, type Piece, RECORD_BYTES_MAX, splitLines, withoutReturn } from './lines.ts'
 import { itemRecord, type RecordPages, RecordRefusal } from './record.ts'
 
@@ -200,7 +200,7 @@ async function* readRows(
   let length = 0
   const next = ({ line, bytes }: Piece): Row[] => {
     if (isStart && bytes !== null && bytes.length < RECORD_BYTES_MAX) {
-      const text = withoutReturn(bytes).toString()
+      const text = new TextDecoder().decode(withoutReturn(bytes))
       if (text.trim() === '') return []
       const [, separator] = SEPARATOR_LINE.exec(text) ?? []
       isStart = false
@@ -260,9 +260,9 @@ class RowParser {
   }
 
   /** Adds a line. Returns the row, or null if the row continues. Errors: RecordRefusal, StrictJsonError. */
-  add(line: Buffer): Cell[] | null {
+  add(line: Uint8Array): Cell[] | null {
     // `whole` keeps the carriage return at the end of the line, because inside quotes, it belongs to the cell.
-    const whole = decodeText(line)
+    const whole = utf8Text(line)
     const text = whole.endsWith('\r') ? whole.slice(0, -1) : whole
     const separator = this.separator ?? ','
     const cell = (at: number) =>
@@ -326,7 +326,8 @@ export function csvHeader(columns: readonly Column[]): string {
 /** Returns `row` if `csvRecords` can read it. Errors: InputError. */
 function requireReadable(row: string): string {
   if (row.length < ROW_LINES_MAX) return row
-  const isLong = row.length > RECORD_BYTES_MAX || Buffer.byteLength(row) > RECORD_BYTES_MAX
+  const isLong =
+    row.length > RECORD_BYTES_MAX || new TextEncoder().encode(row).length > RECORD_BYTES_MAX
   if (!isLong && row.split('\n', ROW_LINES_MAX + 1).length <= ROW_LINES_MAX) return row
   const most = `${RECORD_BYTES_MAX} bytes and ${ROW_LINES_MAX} lines`
   throw new InputError(`an item needs a row of CSV with more than ${most}: choose another format`)

@@ -31,7 +31,7 @@ export async function* splitElements(
 ): AsyncGenerator<Piece[]> {
   const scanner = new Scanner(members, bytesMax)
   for await (const chunk of chunks) {
-    const pieces = scanner.scan(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+    const pieces = scanner.scan(chunk)
     if (pieces.length > 0) yield pieces
   }
   scanner.end()
@@ -58,7 +58,7 @@ class Scanner {
     this.#element = new PieceBuffer(bytesMax)
   }
 
-  scan(chunk: Buffer): Piece[] {
+  scan(chunk: Uint8Array): Piece[] {
     const pieces: Piece[] = []
     // Start of the bytes of the current element in this chunk.
     let from = 0
@@ -101,7 +101,7 @@ class Scanner {
     const opensArray =
       byte === OPEN_ARRAY &&
       (this.#depth === 0 ||
-        (this.#depth === 1 && this.#members.includes(Buffer.from(this.#name).toString())))
+        (this.#depth === 1 && this.#members.includes(String.fromCharCode(...this.#name))))
     if (this.#depth === 0) {
       if (this.#isDone) {
         throw new InputError(`line ${this.#line}: there is more text after the end of the array`)

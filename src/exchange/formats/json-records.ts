@@ -1,27 +1,18 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
-import { parseStrictText, StrictJsonError, utf8Text } from '../../base/strict-json.ts'
+import { parseStrictJson, StrictJsonError } from '../../base/strict-json.ts'
 import { splitElements } from './json-elements.ts'
 import { type LineEnd, type Piece, RECORD_BYTES_MAX, splitLines, withoutReturn } from './lines.ts'
 import { itemRecord, type RecordPages, RecordRefusal, type SourceRecord } from './record.ts'
 
-const REPLACEMENT = '\ufffd'
-
-/** Decodes UTF-8. Errors: StrictJsonError for malformed UTF-8. */
-export function decodeText(bytes: Buffer): string {
-  // Decoding without a check is faster, and replaces each malformed sequence by REPLACEMENT.
-  const text = bytes.toString('utf8')
-  return text.includes(REPLACEMENT) ? utf8Text(bytes) : text
-}
-
 /** Returns the JSON object in `piece`. Errors: RecordRefusal, StrictJsonError. */
 function requireObject({ bytes }: Piece): JsonObject {
-  const value = parseStrictText(decodeText(requireBytes(bytes)))
+  const value = parseStrictJson(requireBytes(bytes))
   if (isJsonObject(value)) return value
   throw new RecordRefusal('it is not a JSON object')
 }
 
 /** Returns `bytes`. Errors: RecordRefusal for null, because the piece was too long. */
-export function requireBytes(bytes: Buffer | null): Buffer {
+export function requireBytes(bytes: Uint8Array | null): Uint8Array {
   if (bytes !== null) return bytes
   throw new RecordRefusal(`it has more than ${RECORD_BYTES_MAX} bytes`)
 }
@@ -42,7 +33,7 @@ export function formatRefusal({ message }: Error): string {
   return message.replace(/^the body is/, 'it is').replace(/ \(line \d+ column \d+\)$/, '')
 }
 
-function isBlank(bytes: Buffer | null): boolean {
+function isBlank(bytes: Uint8Array | null): boolean {
   return bytes?.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d) ?? false
 }
 

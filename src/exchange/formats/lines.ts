@@ -12,13 +12,13 @@ export interface Piece {
   /** The line on which the piece begins, from 1. */
   readonly line: number
   /** Null if the piece is longer than RECORD_BYTES_MAX. */
-  readonly bytes: Buffer | null
+  readonly bytes: Uint8Array | null
 }
 
 /** Joins the chunks of one piece, up to `bytesMax`. */
 export class PieceBuffer {
   readonly #bytesMax: number
-  #parts: Buffer[] = []
+  #parts: Uint8Array[] = []
   #length = 0
   #isTooLong = false
 
@@ -30,7 +30,7 @@ export class PieceBuffer {
     return this.#length === 0 && !this.#isTooLong
   }
 
-  add(part: Buffer): void {
+  add(part: Uint8Array): void {
     if (part.length === 0 || this.#isTooLong) return
     this.#length += part.length
     this.#isTooLong = this.#length > this.#bytesMax
@@ -39,9 +39,9 @@ export class PieceBuffer {
   }
 
   /** Returns the piece, or null if the piece is too long. The next `add` starts a new piece. */
-  take(): Buffer | null {
+  take(): Uint8Array | null {
     const [only] = this.#parts
-    const whole = this.#parts.length === 1 && only !== undefined ? only : Buffer.concat(this.#parts)
+    const whole = this.#parts.length === 1 && only !== undefined ? only : joined(this.#parts)
     const bytes = this.#isTooLong ? null : whole
     this.#parts = []
     this.#length = 0
@@ -50,8 +50,18 @@ export class PieceBuffer {
   }
 }
 
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const part of parts) {
+    whole.set(part, at)
+    at += part.length
+  }
+  return whole
+}
+
 /** Returns the line end of an input that starts with `start`. Only old programs of the Macintosh end lines with CR. */
-export function findLineEnd(start: Buffer): LineEnd {
+export function findLineEnd(start: Uint8Array): LineEnd {
   const isOld = start.includes(CARRIAGE_RETURN) && !start.includes(LINE_FEED)
   return isOld ? CARRIAGE_RETURN : LINE_FEED
 }
@@ -64,8 +74,7 @@ export async function* splitLines(
 ): AsyncGenerator<Piece[]> {
   const open = new PieceBuffer(bytesMax)
   let line = 1
-  for await (const part of chunks) {
-    const chunk = Buffer.from(part.buffer, part.byteOffset, part.byteLength)
+  for await (const chunk of chunks) {
     const lines: Piece[] = []
     let start = 0
     for (let end = chunk.indexOf(lineEnd); end !== -1; end = chunk.indexOf(lineEnd, start)) {
@@ -80,6 +89,6 @@ export async function* splitLines(
   if (!open.isEmpty) yield [{ line, bytes: open.take() }]
 }
 
-export function withoutReturn(bytes: Buffer): Buffer {
+export function withoutReturn(bytes: Uint8Array): Uint8Array {
   return bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes
 }

@@ -1,3 +1,4 @@
+import { isPathPart } from '../../base/path-part.ts'
 import { LedgerError, type LedgerErrorCode } from '../errors.ts'
 
 /** Maximum bytes of UTF-8 of a database name. */
@@ -7,9 +8,6 @@ export const ITEM_ID_BYTES_MAX = 256
 
 /** Reserved names: the specification reserves `config` and `ledgers`; `dbs` and `serverid` are paths of the API. */
 const RESERVED = new Set(['config', 'ledgers', 'dbs', 'serverid'])
-
-/** Forbidden characters: control characters could harm a terminal, and a path segment cannot contain `/`. */
-const UNSAFE = /[\u0000-\u001f\u007f-\u009f/]/
 
 /**
  * Checks a database name: 1 to 128 bytes of UTF-8 without control characters and `/`, not `.` or `..`,
@@ -43,11 +41,6 @@ export const NETWORK_TYPE = 'org.hyperledger.composer.system.Network'
 /** Returns the id of the item that records the network of database `db`. Only this network may change the database. */
 export function networkItemId(db: string): string {
   return `${NETWORK_TYPE}#${db}`
-}
-
-function isPathPart(text: string, bytesMax: number): boolean {
-  if (text === '' || text === '.' || text === '..') return false
-  return Buffer.byteLength(text) <= bytesMax && !UNSAFE.test(text) && text.isWellFormed()
 }
 
 function invalid(code: LedgerErrorCode, subject: string, bytesMax: number): LedgerError {

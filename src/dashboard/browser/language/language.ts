@@ -1,11 +1,23 @@
 import { computed, effect, signal } from '@preact/signals'
+import { readStored, writeStored } from '../node/storage.ts'
+import { visible } from '../text/visible.ts'
 import { english, type Texts } from './english.ts'
 import { japanese } from './japanese.ts'
 
 /** Languages of the page by their tags. */
 export const LANGUAGES: Readonly<Record<string, { readonly name: string; texts: Texts }>> = {
-  en: { name: 'English', texts: english },
-  ja: { name: '日本語', texts: japanese },
+  en: { name: 'English', texts: withVisibleValues(english) },
+  ja: { name: '日本語', texts: withVisibleValues(japanese) },
+}
+
+/** Returns `texts` with functions that show names, ids and other values of users with `visible`. */
+function withVisibleValues(texts: Texts): Texts {
+  const wrapped = Object.entries(texts).map(([name, text]) => {
+    if (typeof text !== 'function') return [name, text]
+    const show = (value: unknown) => (typeof value === 'string' ? visible(value) : value)
+    return [name, (...values: unknown[]) => Reflect.apply(text, null, values.map(show))]
+  })
+  return Object.fromEntries(wrapped)
 }
 
 const STORAGE_KEY = 'daicho.language'
@@ -28,24 +40,13 @@ export function applyLanguage(): void {
 /** Changes the language and stores the choice. */
 export function chooseLanguage(tag: string): void {
   language.value = tag
-  try {
-    localStorage.setItem(STORAGE_KEY, tag)
-  } catch {
-    // Without storage, the next visit uses the language of the browser.
-  }
+  writeStored(STORAGE_KEY, tag)
 }
 
 function firstLanguage(): string {
-  const wanted = [stored(), ...navigator.languages.map((tag) => tag.slice(0, 2))]
-  return wanted.find((tag) => tag !== null && tag in LANGUAGES) ?? 'en'
-}
-
-function stored(): string | null {
-  try {
-    return localStorage.getItem(STORAGE_KEY)
-  } catch {
-    return null
-  }
+  const stored = readStored(STORAGE_KEY) ?? ''
+  const wanted = [stored, ...navigator.languages.map((tag) => tag.slice(0, 2))]
+  return wanted.find((tag) => Object.hasOwn(LANGUAGES, tag)) ?? 'en'
 }
 
 /** Returns the locale for dates and numbers: the browser's, whatever the language of the texts. */

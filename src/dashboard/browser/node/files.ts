@@ -1,12 +1,14 @@
+import { toFileName } from '../text/visible.ts'
+
 /** Time after which the memory of a saved file is released. By then, the browser has read the file. */
 const RELEASE_MS = 60_000
 
-/** Saves `content` as a download. */
+/** Saves `content` as a download whose name shows what it is. */
 export function saveFile(name: string, content: Blob | string, type = 'text/plain'): void {
   const blob = typeof content === 'string' ? new Blob([content], { type }) : content
   const link = document.createElement('a')
   link.href = URL.createObjectURL(blob)
-  link.download = name
+  link.download = toFileName(name)
   link.click()
   setTimeout(() => URL.revokeObjectURL(link.href), RELEASE_MS)
 }

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals'
-import { ClientError, LedgerClient, type Operations } from '../../../client/index.ts'
+import { ClientError, LedgerClient, type Operations, type Read } from '../../../client/index.ts'
 import { Session, type SessionState } from './session.ts'
 
 export const sessionState = signal<SessionState>('open')
@@ -27,6 +27,9 @@ export interface ItemName {
   readonly db: string
   readonly id: string
 }
+
+/** A revision of an item with its etag. */
+export type ReadItem = Read<Record<string, unknown>>
 
 export type ListedBlock = Operations['GET /api/ledgers']['reply']['ledgers'][number]
 export type ListedEntry = ListedBlock['body'][number]

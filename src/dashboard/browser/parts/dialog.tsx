@@ -1,6 +1,8 @@
 import type { ComponentChildren, JSX } from 'preact'
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
+import { mayLeave, useUnsaved } from '../routing/unsaved.ts'
+import { visible } from '../text/visible.ts'
 import { useAction } from './hooks.ts'
 import { Button, Field } from './layout.tsx'
 import { FailureNotice, showMessage } from './notices.tsx'
@@ -20,14 +22,20 @@ export function Dialog(
     /** Performs the action, and resolves to the message that reports it. */
     act: () => Promise<string>
     disabled?: boolean
+    /** Whether the user has typed something that closing would lose. */
+    isChanged?: boolean
     danger?: boolean
     wide?: boolean
-    /** The name that the user must type to confirm. */
+    /** The name that the user must type to confirm, as it is or as it is shown. */
     confirm?: string
     children: ComponentChildren
   },
 ): JSX.Element {
   const { title, submitText, act, disabled, danger, wide, confirm, close, done, children } = props
+  useUnsaved(props.isChanged === true)
+  const leave = () => {
+    if (props.isChanged !== true || mayLeave()) close()
+  }
   const element = useRef<HTMLDialogElement>(null)
   const titleId = useId()
   const [typed, setTyped] = useState('')
@@ -38,7 +46,8 @@ export function Dialog(
     // Closing the dialog restores the previous focus.
     return () => dialog?.close()
   }, [])
-  const isDisabled = disabled === true || (confirm !== undefined && typed !== confirm)
+  const isConfirmed = confirm === undefined || [confirm, visible(confirm)].includes(typed)
+  const isDisabled = disabled === true || !isConfirmed
   const submit = async () => {
     let message = ''
     const isDone = await action.run(async () => {
@@ -56,7 +65,7 @@ export function Dialog(
       class={wide === true ? 'wide' : ''}
       onCancel={(event) => {
         event.preventDefault()
-        close()
+        leave()
       }}
     >
       <form
@@ -73,7 +82,7 @@ export function Dialog(
         )}
         {action.error !== undefined && <FailureNotice error={action.error} />}
         <footer class="buttons">
-          <Button text={t().cancel} class="secondary" act={close} />
+          <Button text={t().cancel} class="secondary" act={leave} />
           <button
             type="submit"
             class={danger === true ? 'danger' : ''}

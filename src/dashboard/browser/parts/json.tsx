@@ -1,29 +1,47 @@
 import type { JSX } from 'preact'
-import { useId, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
-import { type ParsedItem, parseItem } from '../text/json.ts'
+import { visible, visibleJson } from '../text/visible.ts'
 import { Button, Fact } from './layout.tsx'
-import { Sign } from './notices.tsx'
 
 /** Maximum characters of JSON in a list. */
 const SHORT = 160
 
 /** `value` as JSON on one line, truncated. */
 export function ShortJson(props: { value: unknown }): JSX.Element {
-  return <code class="short">{truncate(JSON.stringify(props.value) ?? '')}</code>
+  const json = JSON.stringify(props.value) ?? ''
+  return (
+    <>
+      <code class="short">{visibleJson(truncate(json))}</code>
+      {markTruncation(json)}
+    </>
+  )
 }
 
+/** A string that could be taken for another value. */
+const AMBIGUOUS = /^(?:$|-?\d|["[{]|(?:true|false|null)$)/
+
 /** Returns a string as text, and any other value as JSON, on one line, truncated. */
-export function toShort(value: unknown): string | JSX.Element {
-  return typeof value === 'string' ? truncate(value) : <ShortJson value={value} />
+export function toShort(value: unknown): JSX.Element {
+  if (typeof value !== 'string' || AMBIGUOUS.test(value)) return <ShortJson value={value} />
+  return (
+    <>
+      {visible(truncate(value))}
+      {markTruncation(value)}
+    </>
+  )
 }
 
 function truncate(text: string): string {
-  return text.length > SHORT ? `${text.slice(0, SHORT)}…` : text
+  return text.length > SHORT ? text.slice(0, SHORT).replace(/[\ud800-\udbff]$/, '') : text
+}
+
+function markTruncation({ length }: string): JSX.Element | null {
+  return length > SHORT ? <span class="soft"> … {t().characters(length)}</span> : null
 }
 
 export function WholeJson(props: { value: unknown }): JSX.Element {
-  return <LongText text={JSON.stringify(props.value, null, 2)} />
+  return <LongText text={visibleJson(JSON.stringify(props.value, null, 2))} />
 }
 
 /** A multi-line text. A long text can be scrolled with the mouse and with the keyboard. */
@@ -69,61 +87,4 @@ export function CopyButton(props: {
       act={() => copy().catch(() => {})}
     />
   )
-}
-
-/** A field for the JSON of an item. Shows whether the JSON can be saved. */
-export function ItemEditor(props: {
-  text: string
-  /** Id of the item, or null for a new item. */
-  id: string | null
-  change: (text: string) => void
-}): JSX.Element {
-  const [fieldId, hintId] = [useId(), useId()]
-  const checked = parseItem(props.text, props.id)
-  const isFine = 'item' in checked
-  return (
-    <div class="editor">
-      <label for={fieldId}>{t().json}</label>
-      <textarea
-        id={fieldId}
-        spellcheck={false}
-        autocomplete="off"
-        autocapitalize="off"
-        rows={Math.min(Math.max(props.text.split('\n').length + 1, 8), 24)}
-        aria-invalid={!isFine}
-        aria-describedby={hintId}
-        value={props.text}
-        onInput={({ currentTarget }) => props.change(currentTarget.value)}
-      />
-      <div class="editor-line">
-        <small id={hintId} class={isFine ? 'fine' : 'wrong'} role="status">
-          <Sign of={isFine ? 'tick' : 'cross'} />{' '}
-          {isFine ? t().jsonValid : formatReason(checked, props.id)}
-        </small>
-        <Button
-          text={t().format}
-          disabled={!isFine}
-          act={() => isFine && props.change(JSON.stringify(checked.item, null, 2))}
-        />
-      </div>
-      <small>{props.id === null ? t().jsonHint : t().jsonHintEdit}</small>
-    </div>
-  )
-}
-
-function formatReason(checked: Exclude<ParsedItem, { item: unknown }>, id: string | null): string {
-  switch (checked.reason) {
-    case 'not-object':
-      return t().jsonNotObject
-    case 'id-not-text':
-      return t().jsonIdNotText
-    case 'id-changed':
-      return t().jsonIdChanged(id ?? '')
-    case 'json': {
-      const { location } = checked
-      const locationText =
-        location === null ? '' : ` (${t().jsonLocation(location.line, location.column)})`
-      return `${t().jsonFailures[checked.code]}${locationText}`
-    }
-  }
 }

@@ -3,6 +3,7 @@ import { useEffect, useId, useState } from 'preact/hooks'
 import { isoTime } from '../../../base/iso-time.ts'
 import { formatTime, t } from '../language/language.ts'
 import { formatRoute } from '../routing/routes.ts'
+import { visible } from '../text/visible.ts'
 
 /** The title of a view, its explanation, and its main button. */
 export function ViewHead(props: {
@@ -14,7 +15,7 @@ export function ViewHead(props: {
   return (
     <header class="head">
       {text === undefined ? (
-        <h1 class="name">{title}</h1>
+        <h1 class="name">{visible(title)}</h1>
       ) : (
         <div>
           <h1>{title}</h1>
@@ -41,7 +42,7 @@ export function Button(
   props: JSX.IntrinsicElements['button'] & { text: string; subject?: string; act: () => unknown },
 ): JSX.Element {
   const { text, subject, act, ...others } = props
-  const label = subject === undefined ? {} : { 'aria-label': `${text}: ${subject}` }
+  const label = subject === undefined ? {} : { 'aria-label': `${text}: ${visible(subject)}` }
   return (
     <button type="button" class="secondary small" onClick={() => void act()} {...label} {...others}>
       {text}
@@ -123,20 +124,38 @@ export function Choice(props: {
   )
 }
 
-/** Buttons for the previous and the next page. A button is disabled if its `go` is null. */
+/** Names of buttons and what they do. A button is disabled if its `go` is null. */
+type PageButtons = readonly (readonly [text: string, go: (() => void) | null])[]
+
+/** Content that is rendered only while it is open. */
+export function Details(props: { summary: string; children: () => JSX.Element }): JSX.Element {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary>{props.summary}</summary>
+      {isOpen && props.children()}
+    </details>
+  )
+}
+
+/** Buttons for the first, the previous, the next and the last page. */
 export function Pages(props: {
-  back: readonly [text: string, go: (() => void) | null]
-  forward: readonly [text: string, go: (() => void) | null]
+  back: PageButtons
+  forward: PageButtons
   children: ComponentChildren
 }): JSX.Element {
-  const button = ([text, go]: typeof props.back) => (
-    <Button text={text} class="secondary" disabled={go === null} act={() => go?.()} />
+  const show = (buttons: PageButtons) => (
+    <span class="buttons">
+      {buttons.map(([text, go]) => (
+        <Button key={text} text={text} disabled={go === null} act={() => go?.()} />
+      ))}
+    </span>
   )
   return (
     <nav class="pages" aria-label={t().pages}>
-      {button(props.back)}
+      {show(props.back)}
       <span>{props.children}</span>
-      {button(props.forward)}
+      {show(props.forward)}
     </nav>
   )
 }

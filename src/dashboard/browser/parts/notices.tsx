@@ -3,6 +3,7 @@ import type { ComponentChildren, JSX } from 'preact'
 import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { sessionState } from '../node/ledger.ts'
+import { visible } from '../text/visible.ts'
 import type { Loaded } from './hooks.ts'
 import { Button } from './layout.tsx'
 
@@ -22,7 +23,12 @@ export function formatFailure(error: unknown): string {
   if (sessionState.value === 'ended') return t().ended
   if (!(error instanceof ClientError)) return t().unreachable
   if (error.status === 0 && error.code !== 'NAME_INVALID') return t().unreachable
-  return `${error.message} (${error.code})`
+  return `${visible(error.message)} (${visible(error.code)})`
+}
+
+/** Whether `error` says that there is no such database. */
+export function isUnknownDatabase(error: unknown): boolean {
+  return error instanceof ClientError && error.code === 'DATABASE_NOT_FOUND'
 }
 
 /** A notice with a bold title. It is red unless `isMild`. */

@@ -1,9 +1,10 @@
 import type { ComponentChildren, JSX } from 'preact'
 
-interface Column {
+export interface Column {
   readonly head: ComponentChildren
   /** The name that a narrow page shows before each cell. */
   readonly label?: string
+  readonly sort?: 'ascending' | 'descending' | 'none'
 }
 
 /** A table of items. The first `headings` cells of each row are its headings. */
@@ -18,8 +19,8 @@ export function Table(props: {
       <table class={`items ${props.class}`}>
         <thead>
           <tr>
-            {props.columns.map(({ head, label }) => (
-              <th key={label} scope="col">
+            {props.columns.map(({ head, sort }, at) => (
+              <th key={at} scope="col" {...(sort === undefined ? {} : { 'aria-sort': sort })}>
                 {head}
               </th>
             ))}

@@ -8,8 +8,11 @@ export interface ItemList {
   readonly where: string | null
   /** The order, for example `price DESC`, or null for the order of creation. */
   readonly order: string | null
-  /** Paths of the members that are shown as columns. If it is empty, each item is shown as JSON. */
-  readonly columns: readonly string[]
+  /**
+   * Paths of the members that are shown as columns. If it is empty, each item is shown as JSON. Null: the columns that
+   * this browser remembers, or members of the items.
+   */
+  readonly columns: readonly string[] | null
 }
 
 /** The views without parameters, with their paths. */
@@ -42,11 +45,22 @@ export interface LedgerRoute {
 export const PAGE_SIZES: readonly [number, ...number[]] = [50, 200, 1_000]
 /** Maximum page number. A larger number makes the route unknown. */
 const PAGE_MAX = 1_000_000
-const FIRST_PAGE: ItemList = { page: 1, size: PAGE_SIZES[0], where: null, order: null, columns: [] }
+const FIRST_PAGE: ItemList = {
+  page: 1,
+  size: PAGE_SIZES[0],
+  where: null,
+  order: null,
+  columns: null,
+}
 
 /** Returns the route to the items of a database. Absent members of `list` have their defaults. */
 export function itemsAt(db: string, list: Partial<ItemList> = {}): Route {
   return { view: 'items', db, list: { ...FIRST_PAGE, ...list } }
+}
+
+/** Returns the member of an order with one member, and its direction. */
+export function parseOrder(order: string): { path: string; isDescending: boolean } {
+  return { path: order.replace(/ (?:ASC|DESC)$/, ''), isDescending: order.endsWith(' DESC') }
 }
 
 /** Returns the route to the blocks of the chain from `height` on. */
@@ -76,7 +90,8 @@ function formatList({ page, size, where, order, columns }: ItemList): string {
   return formatQuery({
     where: [where ?? ''],
     order: [order ?? ''],
-    column: columns,
+    column: columns ?? [],
+    json: [columns?.length === 0 ? 'true' : ''],
     size: [size === FIRST_PAGE.size ? '' : `${size}`],
     page: [page === 1 ? '' : `${page}`],
   })
@@ -119,7 +134,8 @@ function parseList(query: URLSearchParams): ItemList | null {
   const size = Number(query.get('size') ?? FIRST_PAGE.size)
   if (!Number.isInteger(page) || page < 1 || page > PAGE_MAX) return null
   if (!PAGE_SIZES.includes(size)) return null
-  const columns = [...new Set(query.getAll('column'))]
+  const chosen = [...new Set(query.getAll('column'))]
+  const columns = chosen.length > 0 ? chosen : query.get('json') === 'true' ? [] : null
   return { page, size, where: query.get('where'), order: query.get('order'), columns }
 }
 

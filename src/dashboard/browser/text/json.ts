@@ -1,10 +1,10 @@
 import { isJsonObject, type Json, type JsonObject } from '../../../base/json.ts'
+import { isPathPart } from '../../../base/path-part.ts'
 import {
   parseStrictText,
   StrictJsonError,
   type StrictJsonErrorCode,
 } from '../../../base/strict-json.ts'
-import type { Texts } from '../language/english.ts'
 
 /** The item in a text, or the reason why the text cannot be saved as an item. */
 export type ParsedItem =
@@ -16,7 +16,10 @@ export type ParsedItem =
       /** Position of the error in the text, or null if the browser does not report the position. */
       readonly location: { readonly line: number; readonly column: number } | null
     }
-  | { readonly reason: 'not-object' | 'id-not-text' | 'id-changed' }
+  | { readonly reason: 'not-object' | 'id-not-text' | 'id-invalid' | 'id-changed' }
+
+/** Maximum bytes of an id. */
+const ID_BYTES_MAX = 256
 
 /** Checks `text` with the rules of the node. `id` is the id of the item, or null for a new item. */
 export function parseItem(text: string, id: string | null): ParsedItem {
@@ -34,7 +37,9 @@ export function parseItem(text: string, id: string | null): ParsedItem {
   }
   if (!isJsonObject(value)) return { reason: 'not-object' }
   if (value.id !== undefined && typeof value.id !== 'string') return { reason: 'id-not-text' }
-  if (id !== null && value.id !== undefined && value.id !== id) return { reason: 'id-changed' }
+  if (value.id === undefined) return { item: value }
+  if (id !== null && value.id !== id) return { reason: 'id-changed' }
+  if (!isPathPart(value.id, ID_BYTES_MAX)) return { reason: 'id-invalid' }
   return { item: value }
 }
 
@@ -101,29 +106,12 @@ function pathTo(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`
 }
 
-export type Operator = keyof Texts['operators']
-
-/**
- * Returns the JSON of a filter with one condition, or null if `member` is empty. If `text` is a number, true, false or
- * null, the filter compares with that value and also with the string, because the user cannot say which is meant.
- */
-export function toWhere(member: string, operator: Operator, text: string): string | null {
-  const name = member.trim()
-  if (name === '') return null
-  const value = parseScalar(text)
-  if (operator === 'eq' && value !== text) {
-    return JSON.stringify({ or: [{ [name]: { eq: value } }, { [name]: { eq: text } }] })
+/** Returns `theirs` with the changes from `base` to `mine`, member by member. Where both changed, returns mine. */
+export function mergeItems(base: unknown, mine: unknown, theirs: unknown): unknown {
+  if (!isJsonObject(base) || !isJsonObject(mine) || !isJsonObject(theirs)) {
+    return findDifferences(base, mine).length === 0 ? theirs : mine
   }
-  if (operator === 'neq' && value !== text) {
-    return JSON.stringify({ and: [{ [name]: { neq: value } }, { [name]: { neq: text } }] })
-  }
-  if (operator === 'exists') return JSON.stringify({ [name]: { exists: text !== 'false' } })
-  const isText = operator === 'like' || operator === 'regexp'
-  return JSON.stringify({ [name]: { [operator]: isText ? text : value } })
-}
-
-function parseScalar(text: string): string | number | boolean | null {
-  if (text === 'true' || text === 'false') return text === 'true'
-  if (text === 'null') return null
-  return /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(text) ? Number(text) : text
+  const names = new Set([...Object.keys(theirs), ...Object.keys(mine)])
+  const merged = [...names].map((name) => [name, mergeItems(base[name], mine[name], theirs[name])])
+  return Object.fromEntries(merged.filter(([, value]) => value !== undefined))
 }

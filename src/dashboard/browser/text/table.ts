@@ -11,8 +11,6 @@ export interface ListedItem {
 
 /** Maximum number of paths that the page offers as columns and groups. All members are saved. */
 export const PATHS_SHOWN_MAX = 1_000
-/** Maximum number of cells of a CSV file, so that the page does not run out of memory. */
-const CELLS_MAX = 5_000_000
 
 /**
  * Returns the paths of the members of `items`, with the members of nested objects, in the order in which they
@@ -28,6 +26,21 @@ export function memberPaths(items: readonly ListedItem[]): readonly string[] {
     }
   }
   return [...paths]
+}
+
+/** Number of columns that a list has before the user chooses columns. */
+const COLUMNS_AT_FIRST = 6
+
+/** Returns the paths that most of `items` have, in the order in which they first appear. */
+export function commonPaths(items: readonly ListedItem[]): readonly string[] {
+  const counts = new Map<string, number>()
+  for (const path of items.flatMap((item) => memberPaths([item]))) {
+    counts.set(path, (counts.get(path) ?? 0) + 1)
+  }
+  const common = [...counts].toSorted(([, one], [, other]) => other - one)
+  const shown = common.slice(0, COLUMNS_AT_FIRST).filter(([, count]) => count * 4 > items.length)
+  const chosen = new Set(shown.map(([path]) => path))
+  return [...counts.keys()].filter((path) => chosen.has(path))
 }
 
 function formatPath(names: readonly string[]): string {
@@ -59,42 +72,19 @@ function followPath(item: unknown, names: readonly string[]): unknown {
   return value
 }
 
-/** Returns the items with only their id and the members at `columns`. Without columns, returns whole items. */
-function shownItems(items: readonly ListedItem[], columns: readonly string[]) {
-  if (columns.length === 0) return items
-  return items.map((item) =>
-    Object.fromEntries([['id', item.id], ...columns.map((path) => [path, findMember(item, path)])]),
-  )
-}
-
-/** Returns the shown items as NDJSON: one JSON object per line. */
-export function formatNdjson(items: readonly ListedItem[], columns: readonly string[]): string {
-  return shownItems(items, columns)
-    .map((item) => `${JSON.stringify(item)}\n`)
-    .join('')
-}
-
-/** Returns the columns of a CSV file: the chosen columns, or all members. Null if the file would have too many cells. */
-export function csvColumns(
-  items: readonly ListedItem[],
-  columns: readonly string[],
-): readonly string[] | null {
-  const paths = columns.length === 0 ? memberPaths(items) : columns
-  return (paths.length + 1) * items.length <= CELLS_MAX ? paths : null
-}
-
 /**
- * Returns the shown items as CSV (RFC 4180), or with tabs for the clipboard. Strings are cells without JSON quotes, null
+ * Returns items as CSV (RFC 4180), or with tabs for the clipboard. Strings are cells without JSON quotes, null
  * and missing members are empty cells, and other values are JSON.
  */
 export function formatCsv(
   items: readonly ListedItem[],
   columns: readonly string[],
   separator: ',' | '\t' = ',',
+  hasHeader = true,
 ): string {
   const paths = columns.map(parsePath)
   const rows = items.map((item) => [item.id, ...paths.map((names) => followPath(item, names))])
-  return [['id', ...columns], ...rows]
+  return [...(hasHeader ? [['id', ...columns]] : []), ...rows]
     .map((row) => `${row.map((value) => formatCell(value, separator)).join(separator)}\r\n`)
     .join('')
 }

@@ -71,7 +71,8 @@ function Chart(props: {
 }): JSX.Element {
   const { title, values, format, gap, children } = props
   const largest = Math.max(0, ...values)
-  const caption = t().atMost(format(largest))
+  // The number has the spaces of the browser's locale.
+  const caption = `(${t().largest} ${format(largest)})`
   const width = WIDTH / values.length
   return (
     <figure class="chart">

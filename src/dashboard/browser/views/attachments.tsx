@@ -10,6 +10,7 @@ import { LongText } from '../parts/json.tsx'
 import { Button, Field } from '../parts/layout.tsx'
 import { FailureNotice, Waiting } from '../parts/notices.tsx'
 import { previewKind } from '../text/preview.ts'
+import { visible, visibleText } from '../text/visible.ts'
 
 const SHOWN_MAX = 200
 
@@ -109,9 +110,9 @@ function AttachmentRow(props: {
   return (
     <li class="attachment">
       <div>
-        <strong class="name">{name}</strong>
+        <strong class="name">{visible(name)}</strong>
         <small>
-          {type} · {formatBytes(length)} · SHA-256{' '}
+          {visible(type)} · {formatBytes(length)} · SHA-256{' '}
           <code title={sha256}>{sha256.slice(0, 16)}…</code>
         </small>
       </div>
@@ -131,9 +132,9 @@ function AttachmentRow(props: {
       {preview !== null && (
         <div class="preview">
           {'image' in preview ? (
-            <img src={preview.image} alt={name} />
+            <img src={preview.image} alt={visible(name)} />
           ) : (
-            <LongText text={preview.text} />
+            <LongText text={visibleText(preview.text)} />
           )}
         </div>
       )}

@@ -6,10 +6,11 @@ import { ledger } from '../node/ledger.ts'
 import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useLoaded } from '../parts/hooks.ts'
-import { Button, Field, ViewHead } from '../parts/layout.tsx'
+import { Button, Field, Trail, ViewHead } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
 import { formatRoute, itemsAt } from '../routing/routes.ts'
+import { visible } from '../text/visible.ts'
 
 /** Maximum number of names shown. The user can search for other names. */
 const SHOWN_MAX = 200
@@ -63,6 +64,17 @@ export function Databases(): JSX.Element {
   )
 }
 
+/** Tells that a database does not exist. */
+export function NoDatabase({ db }: { db: string }): JSX.Element {
+  return (
+    <>
+      <Trail />
+      <ViewHead title={db} />
+      <p class="empty">{t().databaseGone}</p>
+    </>
+  )
+}
+
 function DatabaseList(props: {
   databases: readonly CountedDatabase[]
   remove: (db: string) => void
@@ -83,7 +95,7 @@ function DatabaseList(props: {
       <ul class="rows">
         {found.slice(0, SHOWN_MAX).map(({ name: db, items }) => (
           <li key={db}>
-            <a href={formatRoute(itemsAt(db))}>{db}</a>
+            <a href={formatRoute(itemsAt(db))}>{visible(db)}</a>
             {items !== null && <span class="soft">{t().items(items)}</span>}
             <Button text={t().delete} subject={db} act={() => props.remove(db)} />
           </li>

@@ -1,15 +1,16 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ClientError, type Operations } from '../../../client/index.ts'
-import { formatMethod, t } from '../language/language.ts'
-import { type ItemName, ledger } from '../node/ledger.ts'
+import { formatMethod, formatTime, t } from '../language/language.ts'
+import { type ItemName, ledger, type ReadItem } from '../node/ledger.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
-import { Button, Time } from '../parts/layout.tsx'
+import { Button, Choice, Details, Time } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { formatRoute, ledgerAt } from '../routing/routes.ts'
 import { DIFFERENCES_SHOWN_MAX, type Difference, findDifferences } from '../text/json.ts'
+import { visible } from '../text/visible.ts'
 import { ItemProof } from './item-proof.tsx'
 
 const STEP = 20
@@ -18,7 +19,7 @@ const HISTORY = 'GET /api/{db}/{id}/history'
 type ShownRevision = Operations[typeof HISTORY]['reply']['history'][number]
 
 /** Returns the newest `count` + 1 revisions: `count` to show, and one with which the oldest of them is compared. */
-async function readRevisions(
+export async function readRevisions(
   path: ItemName,
   count: number,
   signal: AbortSignal,
@@ -37,15 +38,23 @@ async function readRevisions(
  * when `version` changes.
  */
 export function HistorySection(
-  props: ItemName & { version: number; changed: () => void },
+  props: ItemName & {
+    version: number
+    changed: () => void
+    /** The item, or null if it does not exist. */
+    newest: ReadItem | null
+  },
 ): JSX.Element {
   const { db, id, version } = props
   const [count, setCount] = useState(STEP)
   const [erasing, setErasing] = useState<readonly string[] | 'former' | null>(null)
+  const [restoring, setRestoring] = useState<ShownRevision | null>(null)
   const [loaded, reload] = useLoaded(JSON.stringify([db, id, count]), (signal) =>
     readRevisions({ db, id }, count, signal),
   )
   useEffect(reload, [version])
+  const isCurrent = ({ item, position }: ShownRevision) =>
+    item === undefined || position === props.newest?.position
   return (
     <section class="history" aria-labelledby="history-title">
       <header class="head">
@@ -64,7 +73,9 @@ export function HistorySection(
                   key={revision.position}
                   item={{ db, id }}
                   revision={revision}
+                  others={revisions.filter((other) => other !== revision)}
                   before={revisions[at + 1]}
+                  restore={isCurrent(revision) ? null : () => setRestoring(revision)}
                   erase={isErasable(revision, at) ? () => setErasing([revision.position]) : null}
                 />
               ))}
@@ -75,6 +86,12 @@ export function HistorySection(
           </>
         )}
       </Waiting>
+      {restoring !== null && (
+        <RestoreRevision
+          {...{ db, id, newest: props.newest, revision: restoring, done: props.changed }}
+          close={() => setRestoring(null)}
+        />
+      )}
       {erasing !== null && (
         <EraseRevisions
           {...{ db, id, positions: erasing, done: props.changed }}
@@ -110,10 +127,34 @@ function EraseRevisions(
   )
 }
 
+/** Shows what restoring a revision changes, and saves its content as the newest revision. */
+function RestoreRevision(
+  props: DialogEnds & ItemName & { revision: ShownRevision; newest: ReadItem | null },
+): JSX.Element {
+  const { db, id, revision, newest, ...ends } = props
+  const { item = {}, position } = revision
+  const restore = async () => {
+    const condition = newest === null ? { ifAbsent: true } : { ifMatch: newest.etag }
+    await ledger.database<object>(db).replace(id, item, condition)
+    return t().revisionRestored(position)
+  }
+  const [title, submitText] = [t().restoreTitle(position), t().restore]
+  return (
+    <Dialog {...{ title, submitText, ...ends }} wide act={restore}>
+      <p>{t().restoreMeans}</p>
+      <DifferenceList before={newest?.item} after={item} />
+    </Dialog>
+  )
+}
+
 function RevisionRow(props: {
   item: ItemName
   revision: ShownRevision
+  /** The loaded revisions with which this one can be compared. */
+  others: readonly ShownRevision[]
   before: ShownRevision | undefined
+  /** Null if the revision cannot be restored. */
+  restore: (() => void) | null
   /** Null if the revision cannot be erased. */
   erase: (() => void) | null
 }): JSX.Element {
@@ -121,7 +162,7 @@ function RevisionRow(props: {
   const height = Number(position.split('.')[0])
   // Revisions are compared only if neither is erased, because an erased revision has no content.
   const isCompared = method === 'update_item' && erased !== true && props.before?.erased !== true
-  const changes = isCompared ? findDifferences(props.before?.item, item) : null
+  const others = props.others.filter((other) => other.item !== undefined)
   return (
     <li class="card">
       <p class="revision-head">
@@ -129,40 +170,68 @@ function RevisionRow(props: {
         <a href={formatRoute(ledgerAt(height))}>{t().revision(position)}</a>
       </p>
       {erased === true && <p>{t().erasedRevision}</p>}
-      {changes?.length === 0 && <p>{t().noDifference}</p>}
-      {changes !== null && changes.length > 0 && (
-        <ul class="differences">
-          {changes.slice(0, DIFFERENCES_SHOWN_MAX).map((change) => (
-            <DifferenceRow key={change.path} change={change} />
-          ))}
-        </ul>
+      {isCompared && <DifferenceList before={props.before?.item} after={item} />}
+      {item !== undefined && (
+        <Details summary={t().wholeItem}>{() => <WholeJson value={item} />}</Details>
       )}
-      {(changes?.length ?? 0) > DIFFERENCES_SHOWN_MAX && (
+      {item !== undefined && others.length > 0 && (
+        <Details summary={t().compare}>{() => <Comparison item={item} others={others} />}</Details>
+      )}
+      <Details summary={t().proof}>
+        {() => <ItemProof shown={{ ...props.item, position, item }} />}
+      </Details>
+      <div class="buttons">
+        {props.restore !== null && (
+          <Button text={t().restore} subject={position} act={props.restore} />
+        )}
+        {props.erase !== null && <Button text={t().erase} subject={position} act={props.erase} />}
+      </div>
+    </li>
+  )
+}
+
+/** Shows the differences from another revision, which the user chooses. */
+function Comparison(props: { item: object; others: readonly ShownRevision[] }): JSX.Element {
+  const { item, others } = props
+  const [position, setPosition] = useState(others[0]?.position ?? '')
+  const other = others.find((one) => one.position === position)
+  return (
+    <>
+      <Choice
+        label={t().compareWith}
+        value={position}
+        options={others.map((one) => [
+          one.position,
+          `${t().revision(one.position)} · ${formatTime(one.timestamp)}`,
+        ])}
+        choose={setPosition}
+      />
+      <DifferenceList before={other?.item} after={item} />
+    </>
+  )
+}
+
+function DifferenceList(props: { before: unknown; after: unknown }): JSX.Element {
+  const changes = findDifferences(props.before, props.after)
+  if (changes.length === 0) return <p>{t().noDifference}</p>
+  return (
+    <>
+      <ul class="differences">
+        {changes.slice(0, DIFFERENCES_SHOWN_MAX).map((change) => (
+          <DifferenceRow key={change.path} change={change} />
+        ))}
+      </ul>
+      {changes.length > DIFFERENCES_SHOWN_MAX && (
         <p class="soft">{t().firstOnly(DIFFERENCES_SHOWN_MAX)}</p>
       )}
-      {item !== undefined && (
-        <details>
-          <summary>{t().wholeItem}</summary>
-          <WholeJson value={item} />
-        </details>
-      )}
-      <details>
-        <summary>{t().proof}</summary>
-        <ItemProof shown={{ ...props.item, position, item }} />
-      </details>
-      {props.erase !== null && (
-        <div class="buttons">
-          <Button text={t().erase} act={props.erase} />
-        </div>
-      )}
-    </li>
+    </>
   )
 }
 
 function DifferenceRow({ change }: { change: Difference }): JSX.Element {
   return (
     <li>
-      <code class="path">{change.path}</code> <span class="kind">{t()[change.kind]}</span>
+      <code class="path">{visible(change.path)}</code> <span class="kind">{t()[change.kind]}</span>
       {change.kind !== 'added' && (
         <del>
           <ShortJson value={change.before} />

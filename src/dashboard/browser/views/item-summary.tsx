@@ -1,4 +1,4 @@
-import type { JSX } from 'preact'
+import type { ComponentChildren, JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { formatNumber, t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
@@ -8,6 +8,7 @@ import { Choice } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { Table } from '../parts/table.tsx'
 import { type ListedItem, memberPaths, nodePath, PATHS_SHOWN_MAX } from '../text/table.ts'
+import { visible } from '../text/visible.ts'
 
 const SHOWN_MAX = 100
 const VALUES = ['sum', 'avg', 'min', 'max'] as const
@@ -27,7 +28,7 @@ export function ItemSummary(props: Source & { items: readonly ListedItem[] }): J
   const none = ['', t().none] as const
   const paths = memberPaths(props.items).flatMap((path): (readonly [string, string])[] => {
     const queried = nodePath(path)
-    return queried === null ? [] : [[queried, path]]
+    return queried === null ? [] : [[queried, visible(path)]]
   })
   const options = [none, ...paths.slice(0, PATHS_SHOWN_MAX)]
   // The API rejects a path that is given twice.
@@ -69,9 +70,11 @@ function Groups(props: Source & { group: readonly string[]; of: string }): JSX.E
           <Table
             class="columns summary"
             headings={group.length}
-            columns={[...group, t().count, ...values.map((name) => t().values[name])].map(
-              (head) => ({ head, label: head }),
-            )}
+            columns={[
+              ...group.map(visible),
+              t().count,
+              ...values.map((name) => t().values[name]),
+            ].map((head) => ({ head, label: head }))}
             rows={groups
               .slice(0, SHOWN_MAX)
               .map((one, at) => [
@@ -88,6 +91,6 @@ function Groups(props: Source & { group: readonly string[]; of: string }): JSX.E
   )
 }
 
-function toCell(value: unknown): string | JSX.Element {
+function toCell(value: unknown): ComponentChildren {
   return typeof value === 'number' ? formatNumber(value) : toShort(value ?? null)
 }

@@ -1,19 +1,23 @@
 import type { JSX } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
+import { exportCsv, exportNdjson } from '../node/export.ts'
 import { saveFile } from '../node/files.ts'
+import { useAction } from '../parts/hooks.ts'
 import { CopyButton, ShortJson, toShort } from '../parts/json.tsx'
 import { Button } from '../parts/layout.tsx'
-import { Table } from '../parts/table.tsx'
+import { FailureNotice } from '../parts/notices.tsx'
+import { type Column, Table } from '../parts/table.tsx'
 import { formatRoute } from '../routing/routes.ts'
 import {
-  csvColumns,
   findMember,
   formatCsv,
-  formatNdjson,
   type ListedItem,
   memberPaths,
+  nodePath,
   PATHS_SHOWN_MAX,
 } from '../text/table.ts'
+import { visible } from '../text/visible.ts'
 
 interface Shown {
   readonly db: string
@@ -22,22 +26,41 @@ interface Shown {
 }
 
 /** A table of the items of a page, with the chosen members as columns, or with each item as JSON. */
-export function ItemTable(props: Shown & { remove: (id: string) => void }): JSX.Element {
-  const { db, items, columns, remove } = props
+export function ItemTable(
+  props: Shown & {
+    order: string | null
+    sort: (order: string | null) => void
+    /** The selected items by their ids; null if all matching items are selected. */
+    selected: ReadonlyMap<string, ListedItem> | null
+    select: (item: ListedItem, isSelected: boolean) => void
+    remove: (id: string) => void
+  },
+): JSX.Element {
+  const { db, items, columns, order, sort, selected, select, remove } = props
   const isJson = columns.length === 0
+  const { label: _, ...idColumn } = sortable('id', t().id, order, sort)
   return (
     <Table
       class={isJson ? '' : 'columns'}
       headings={1}
       columns={[
-        { head: t().id },
+        idColumn,
         ...(isJson ? [{ head: t().content }] : []),
-        ...columns.map((path) => ({ head: path, label: path })),
+        ...columns.map((path) => sortable(path, visible(path), order, sort)),
         { head: <span class="for-readers">{t().actions}</span> },
       ]}
       rows={items.map(({ id, ...members }) => [
         id,
-        <a href={formatRoute({ view: 'item', db, id })}>{id}</a>,
+        <>
+          <input
+            type="checkbox"
+            aria-label={`${t().select}: ${visible(id)}`}
+            checked={selected === null || selected.has(id)}
+            disabled={selected === null}
+            onChange={({ currentTarget }) => select({ id, ...members }, currentTarget.checked)}
+          />{' '}
+          <a href={formatRoute({ view: 'item', db, id })}>{visible(id)}</a>
+        </>,
         ...(isJson ? [<ShortJson value={members} />] : []),
         ...columns.map((path) => {
           const value = findMember({ id, ...members }, path)
@@ -47,6 +70,25 @@ export function ItemTable(props: Shown & { remove: (id: string) => void }): JSX.
       ])}
     />
   )
+}
+
+/** Returns a column whose head sorts by the member at `path`: upwards, downwards, then not at all. */
+function sortable(
+  path: string,
+  label: string,
+  order: string | null,
+  sort: (order: string | null) => void,
+): Column {
+  const queried = nodePath(path)
+  if (queried === null) return { head: label, label }
+  const at = [`${queried} ASC`, `${queried} DESC`].indexOf(order ?? '')
+  const next = at === -1 ? `${queried} ASC` : at === 0 ? `${queried} DESC` : null
+  const direction = (['ascending', 'descending'] as const)[at] ?? 'none'
+  return {
+    head: <Button text={label} class={`plain sort ${direction}`} act={() => sort(next)} />,
+    label,
+    sort: direction,
+  }
 }
 
 /** Lets the user choose the members that are shown as columns. */
@@ -59,7 +101,9 @@ export function ColumnChoice(props: {
   const paths = [...new Set([...columns, ...memberPaths(items)])]
   return (
     <details class="filter">
-      <summary>{t().columns}</summary>
+      <summary>
+        {t().columns} <span class="soft">{t().someOf(columns.length, paths.length)}</span>
+      </summary>
       <fieldset class="choices">
         <legend class="for-readers">{t().columns}</legend>
         {paths.slice(0, PATHS_SHOWN_MAX).map((path) => (
@@ -72,7 +116,7 @@ export function ColumnChoice(props: {
                 choose(currentTarget.checked ? [...others, path] : others)
               }}
             />
-            {path}
+            {visible(path)}
           </label>
         ))}
       </fieldset>
@@ -82,28 +126,36 @@ export function ColumnChoice(props: {
   )
 }
 
-/** Copies and saves the items of a page. */
-export function ItemExport({ db, items, columns }: Shown): JSX.Element {
-  const inCsv = csvColumns(items, columns)
-  const save = (format: string, type: string, text: () => string) => (
+/** Copies the items of the page, and saves all matching items. */
+export function ItemExport(props: Shown & { where: string | null }): JSX.Element {
+  const { db, items, columns, where } = props
+  const action = useAction()
+  const [done, setDone] = useState(0)
+  const stop = useRef(new AbortController())
+  useEffect(() => () => stop.current.abort(), [])
+  const save = (format: string, read: typeof exportCsv) => (
     <Button
       text={t().saveAs(format)}
       class="plain"
-      act={() => saveFile(`${db}.${format.toLowerCase()}`, text(), type)}
+      disabled={action.busy}
+      act={() =>
+        action.run(async () => {
+          setDone(0)
+          const content = await read({ db, where, signal: stop.current.signal }, setDone)
+          saveFile(`${db}.${format.toLowerCase()}`, content)
+        })
+      }
     />
   )
   return (
     <div class="buttons export">
       <span class="soft">{t().shownItems(items.length)}</span>
-      {inCsv === null ? (
-        <span class="soft">{t().tooManyCells}</span>
-      ) : (
-        <>
-          <CopyButton text={() => formatCsv(items, inCsv, '\t')} label={t().table} />
-          {save('CSV', 'text/csv', () => formatCsv(items, inCsv))}
-        </>
-      )}
-      {save('NDJSON', 'application/x-ndjson', () => formatNdjson(items, columns))}
+      <CopyButton text={() => formatCsv(items, columns, '\t')} label={t().table} />
+      <span class="soft">{t().allMatches}</span>
+      {save('CSV', exportCsv)}
+      {save('NDJSON', exportNdjson)}
+      {action.busy && <span role="status">{t().doneItems(done)}</span>}
+      {action.error !== undefined && <FailureNotice error={action.error} />}
     </div>
   )
 }

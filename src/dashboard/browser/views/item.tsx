@@ -1,26 +1,42 @@
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
-import { ClientError, type Read } from '../../../client/index.ts'
+import { useEffect, useState } from 'preact/hooks'
+import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
-import { type ItemName, ledger } from '../node/ledger.ts'
+import { type ItemName, ledger, type ReadItem } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
-import { CopyButton, ItemEditor, WholeJson } from '../parts/json.tsx'
-import { Button, Trail } from '../parts/layout.tsx'
-import { FailureNotice, showMessage, Waiting } from '../parts/notices.tsx'
+import { ItemEditor } from '../parts/item-editor.tsx'
+import { CopyButton, WholeJson } from '../parts/json.tsx'
+import { Button, Time, Trail } from '../parts/layout.tsx'
+import { FailureNotice, isUnknownDatabase, showMessage, Waiting } from '../parts/notices.tsx'
 import { formatRoute, itemsAt } from '../routing/routes.ts'
-import { parseItem } from '../text/json.ts'
+import { mayLeave, useUnsaved } from '../routing/unsaved.ts'
+import { mergeItems, parseItem } from '../text/json.ts'
+import { visible } from '../text/visible.ts'
 import { Attachments } from './attachments.tsx'
-import { HistorySection } from './item-history.tsx'
+import { NoDatabase } from './databases.tsx'
+import { HistorySection, readRevisions } from './item-history.tsx'
 import { ItemProof } from './item-proof.tsx'
 
-type ReadItem = Read<Record<string, unknown>>
+interface LoadedItem {
+  /** Null if the item does not exist. */
+  readonly read: ReadItem | null
+  /** Time at which the item was deleted; null unless it was. */
+  readonly deletedAt: number | null
+}
+
+async function readItem(path: ItemName, signal: AbortSignal): Promise<LoadedItem> {
+  const read = await ledger.database(path.db).read(path.id, { signal })
+  if (read !== null) return { read, deletedAt: null }
+  const [last] = await readRevisions(path, 0, signal)
+  return { read, deletedAt: last?.method === 'delete_item' ? last.timestamp : null }
+}
 
 /** Shows an item and its history, and lets the user change and delete it. */
 export function ItemView({ db, id }: ItemName): JSX.Element {
   const [loaded, reload] = useLoaded(JSON.stringify([db, id]), (signal) =>
-    ledger.database(db).read(id, { signal }),
+    readItem({ db, id }, signal),
   )
   const [mode, setMode] = useState<'shown' | 'edited' | 'deleting'>('shown')
   const show = () => setMode('shown')
@@ -30,19 +46,20 @@ export function ItemView({ db, id }: ItemName): JSX.Element {
     reload()
   }
   useChanges(({ entry }) => entry.db === db && findId(entry) === id, changed)
+  if (loaded.state === 'failed' && isUnknownDatabase(loaded.error)) return <NoDatabase db={db} />
   return (
     <>
       <Trail>
         {' '}
-        <span aria-hidden>›</span> <a href={formatRoute(itemsAt(db))}>{db}</a>
+        <span aria-hidden>›</span> <a href={formatRoute(itemsAt(db))}>{visible(db)}</a>
       </Trail>
-      <h1 class="name">{id}</h1>
+      <h1 class="name">{visible(id)}</h1>
       <Waiting loaded={loaded} again={reload}>
-        {(read) => {
+        {({ read, deletedAt }) => {
           if (mode === 'edited') {
             return <EditedItem {...{ db, id }} newest={read} close={show} done={changed} />
           }
-          if (read === null) return <p class="empty">{t().itemGone}</p>
+          if (read === null) return <NoItem deletedAt={deletedAt} />
           return (
             <section class="card">
               <WholeJson value={read.item} />
@@ -58,8 +75,20 @@ export function ItemView({ db, id }: ItemName): JSX.Element {
       </Waiting>
       {mode === 'deleting' && <DeleteItem {...{ db, id }} close={show} done={changed} />}
       <Attachments db={db} id={id} version={version} />
-      <HistorySection db={db} id={id} version={version} changed={changed} />
+      <HistorySection
+        {...{ db, id, version, changed }}
+        newest={loaded.state === 'loaded' ? loaded.value.read : null}
+      />
     </>
+  )
+}
+
+function NoItem({ deletedAt }: { deletedAt: number | null }): JSX.Element {
+  if (deletedAt === null) return <p class="empty">{t().itemGone}</p>
+  return (
+    <p class="empty">
+      {t().itemWasDeleted} <Time at={deletedAt} />
+    </p>
   )
 }
 
@@ -67,33 +96,46 @@ function findId(entry: { readonly [member: string]: unknown }): unknown {
   return entry.id ?? Object(entry.item).id
 }
 
-/** The editor for an item. If somebody else changes the item, the edited text stays, but cannot overwrite the item. */
+/**
+ * The editor for an item. If somebody else changes the item, the editor shows the differences between both texts, and
+ * the changes can be merged. It never overwrites a revision that it has not shown.
+ */
 function EditedItem(
   props: DialogEnds & ItemName & { /** Null if the item was deleted. */ newest: ReadItem | null },
 ): JSX.Element {
   const { db, id, newest, close, done } = props
   const [base, setBase] = useState(newest)
   const [text, setText] = useState(formatItem(newest))
+  /** The text with which the user's text is compared after a conflict. */
+  const [theirs, setTheirs] = useState<string | null>(null)
   const action = useAction()
   const checked = parseItem(text, id)
   const isOld = base?.etag !== newest?.etag
+  useUnsaved(text !== formatItem(base))
+  useEffect(() => {
+    if (isOld && newest !== null) setTheirs(formatItem(newest))
+  }, [newest?.etag])
   const save = async () => {
-    if (!('item' in checked) || base === null) return
+    if (!('item' in checked)) return
+    const condition = newest === null ? { ifAbsent: true } : { ifMatch: base?.etag ?? '' }
     const isSaved = await action.run(async () => {
-      await ledger.database<object>(db).replace(id, checked.item, { ifMatch: base.etag })
+      await ledger.database<object>(db).replace(id, checked.item, condition)
     })
     if (!isSaved) return
     close()
     done()
     showMessage(t().itemSaved(id))
   }
-  const reload = () => {
+  const use = (item: unknown) => {
     setBase(newest)
-    setText(formatItem(newest))
-    if (isConflict) done()
+    setText(JSON.stringify(item, null, 2))
   }
   const { error } = action
   const isConflict = error instanceof ClientError && error.code === 'PRECONDITION_FAILED'
+  // The node has refused the change before its entry has arrived here.
+  useEffect(() => {
+    if (isConflict) done()
+  }, [error])
   return (
     <form
       class="card"
@@ -102,21 +144,43 @@ function EditedItem(
         void save()
       }}
     >
-      <ItemEditor text={text} id={id} change={setText} />
-      {(isOld || isConflict) && (
-        <div class="notice bad" role="alert">
-          <p>{t().editConflict}</p>
-          <Button text={t().reloadItem} act={reload} />
-        </div>
+      <ItemEditor text={text} id={id} original={theirs} change={setText} />
+      {newest === null && <p class="notice bad">{t().editDeleted}</p>}
+      {isOld && newest !== null && (
+        <ConflictNotice
+          merge={
+            'item' in checked ? () => use(mergeItems(base?.item, checked.item, newest.item)) : null
+          }
+          reload={() => {
+            use(newest.item)
+            setTheirs(null)
+          }}
+        />
       )}
       {error !== undefined && !isConflict && <FailureNotice error={error} />}
       <div class="buttons">
-        <Button text={t().cancel} class="secondary" act={close} />
-        <button type="submit" disabled={!('item' in checked) || isOld} aria-busy={action.busy}>
-          {t().save}
+        <Button text={t().cancel} class="secondary" act={() => mayLeave() && close()} />
+        <button
+          type="submit"
+          disabled={!('item' in checked) || (isOld && newest !== null)}
+          aria-busy={action.busy}
+        >
+          {newest === null ? t().createAgain : t().save}
         </button>
       </div>
     </form>
+  )
+}
+
+function ConflictNotice(props: { merge: (() => void) | null; reload: () => void }): JSX.Element {
+  return (
+    <div class="notice bad" role="alert">
+      <p>{t().editConflict}</p>
+      <div class="buttons">
+        <Button text={t().reloadItem} act={props.reload} />
+        <Button text={t().mergeItem} disabled={props.merge === null} act={() => props.merge?.()} />
+      </div>
+    </div>
   )
 }
 

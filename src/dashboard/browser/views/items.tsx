@@ -1,25 +1,34 @@
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
 import { t } from '../language/language.ts'
-import { ledger } from '../node/ledger.ts'
+import { base, ledger } from '../node/ledger.ts'
 import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
+import { readStored, writeStored } from '../node/storage.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
-import { useLoaded } from '../parts/hooks.ts'
-import { ItemEditor } from '../parts/json.tsx'
+import { type Loaded, useLoaded } from '../parts/hooks.ts'
+import { ItemEditor } from '../parts/item-editor.tsx'
 import { Button, Choice, JumpForm, Pages, Trail, ViewHead } from '../parts/layout.tsx'
-import { Waiting } from '../parts/notices.tsx'
+import { isUnknownDatabase, Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
-import { type ItemList, itemsAt, PAGE_SIZES } from '../routing/routes.ts'
+import { type ItemList, itemsAt, PAGE_SIZES, parseOrder } from '../routing/routes.ts'
 import { parseItem } from '../text/json.ts'
-import type { ListedItem } from '../text/table.ts'
+import { commonPaths, type ListedItem, nodePath } from '../text/table.ts'
+import { DeleteMany, PatchMany, type Selection, SelectionBar } from './bulk.tsx'
+import { NoDatabase } from './databases.tsx'
 import { DeleteItem } from './item.tsx'
 import { ItemFilter } from './item-filter.tsx'
+import { type Indexes, IndexesPanel, OrderCost, useIndexes } from './item-indexes.tsx'
 import { ItemSummary } from './item-summary.tsx'
 import { ColumnChoice, ItemExport, ItemTable } from './item-table.tsx'
 
 interface ItemPage {
   readonly items: readonly ListedItem[]
   readonly hasNext: boolean
+  /** Number of items of the database; null if the list has conditions. */
+  readonly count: number | null
+  /** Time until the node had answered. */
+  readonly ms: number
 }
 
 async function readPage(db: string, list: ItemList, signal: AbortSignal): Promise<ItemPage> {
@@ -32,22 +41,26 @@ async function readPage(db: string, list: ItemList, signal: AbortSignal): Promis
     limit: size + 1,
     offset: (page - 1) * size,
     docs: 'true' as const,
+    ...(where === null ? { count: 'true' as const } : {}),
     ...(parts.length === 0 ? {} : { filter: `{${parts.join()}}` }),
   }
+  const start = performance.now()
   const reply = await ledger.request('GET /api/{db}', { path: { db }, query }, { signal })
+  const ms = performance.now() - start
   const docs = reply.docs ?? []
   const items = reply.items.map((id, at) => ({ ...docs[at], id }))
-  return { items: items.slice(0, size), hasNext: items.length > size }
+  const count = reply.count ?? null
+  return { items: items.slice(0, size), hasNext: items.length > size, count, ms }
 }
 
-/** Returns the number of matching items, or null if counting failed, for example because it took too long. */
+/** Returns the number of matching items, or null without conditions, or if counting failed or took too long. */
 async function readCount(
   db: string,
   where: string | null,
   signal: AbortSignal,
 ): Promise<number | null> {
-  const filter = where === null ? {} : { filter: `{"where":${where}}` }
-  const query = { limit: 1, count: 'true' as const, ...filter }
+  if (where === null) return null
+  const query = { limit: 1, count: 'true' as const, filter: `{"where":${where}}` }
   try {
     const { count } = await ledger.request('GET /api/{db}', { path: { db }, query }, { signal })
     return count ?? null
@@ -56,21 +69,59 @@ async function readCount(
   }
 }
 
+const columnsKey = (db: string) => `daicho.columns ${base} ${db}`
+
+/** Returns the columns that this browser remembers for `db`, or null. */
+function rememberedColumns(db: string): readonly string[] | null {
+  const stored = parseForeignJsonOrNull(readStored(columnsKey(db)) ?? 'null')
+  return Array.isArray(stored) ? stored.map(String) : null
+}
+
+/** Returns the last loaded value, also while the next one is loaded. */
+function useLast<Value>(loaded: Loaded<Value>): Value | null {
+  const last = useRef<Value | null>(null)
+  if (loaded.state === 'loaded') last.current = loaded.value
+  return last.current
+}
+
+type Asked = 'new' | 'import' | 'patch-many' | 'delete-many' | { readonly delete: string } | null
+
 /** Shows the items of a database, page by page. */
 export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element {
-  const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)
+  const [asked, setAsked] = useState<Asked>(null)
   const { columns: _, ...loadedBy } = list
   const key = JSON.stringify([db, loadedBy])
   const [loaded, reload] = useLoaded(key, (signal) => readPage(db, list, signal))
   const [counted, recount] = useLoaded(JSON.stringify([db, list.where]), (signal) =>
     readCount(db, list.where, signal),
   )
-  const count = counted.state === 'loaded' ? counted.value : null
+  const indexes = useIndexes(db)
+  const last = useLast(loaded)
+  const matches = useLast(counted)
+  const count = list.where === null ? (last?.count ?? null) : matches
+  const common = useRef<readonly string[] | null>(null)
+  if (last !== null && last.items.length > 0) common.current ??= commonPaths(last.items)
+  const columns = list.columns ?? rememberedColumns(db) ?? common.current ?? []
   useChanges(({ entry }) => entry.db === db, reload)
   useChanges(({ entry }) => entry.db === db, recount, COUNT_PAUSE_MS)
-  const close = () => setAsking(null)
+  const close = () => setAsked(null)
+  const [chosen, setChosen] = useState<Selection['items']>(new Map())
+  // Other conditions select other items.
+  useEffect(() => setChosen(new Map()), [list.where])
+  const selection = { db, items: chosen, where: list.where, count: chosen?.size ?? count ?? 0 }
+  const changed = () => {
+    setChosen(new Map())
+    reload()
+    recount()
+  }
   const show = (change: Partial<ItemList>) => goTo(itemsAt(db, { ...list, ...change }))
-  const { page, columns } = list
+  const choose = (chosen: readonly string[]) => {
+    writeStored(columnsKey(db), JSON.stringify(chosen))
+    show({ columns: chosen })
+  }
+  const sort = (order: string | null) => show({ order, page: 1 })
+  const items = last?.items ?? []
+  if (loaded.state === 'failed' && isUnknownDatabase(loaded.error)) return <NoDatabase db={db} />
   return (
     <>
       <Trail />
@@ -80,58 +131,165 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
             {list.where === null ? t().items(count) : t().matches(count)}
           </p>
         )}
-        <Button text={t().addItem} class="" act={() => setAsking('new')} />
+        <Button text={t().addItem} class="" act={() => setAsked('new')} />
       </ViewHead>
-      <div class="tools">
-        <JumpForm
-          label={t().openId}
-          button={t().open}
-          required
-          spellcheck={false}
-          go={(id) => goTo({ view: 'item', db, id })}
-        />
-        <div class="inline">
-          <Order db={db} order={list.order} choose={(order) => show({ order, page: 1 })} />
-          <Choice
-            label={t().perPage}
-            value={`${list.size}`}
-            options={PAGE_SIZES.map((size) => [`${size}`, size.toLocaleString()])}
-            choose={(size) => show({ size: Number(size), page: 1 })}
-          />
-        </div>
-      </div>
-      <ItemFilter where={list.where} apply={(where) => show({ where, page: 1 })} />
+      <ListTools {...{ db, list, columns, indexes, show, sort }} />
+      <ItemFilter {...{ items }} where={list.where} apply={(where) => show({ where, page: 1 })} />
+      <ColumnChoice {...{ items, columns, choose }} />
+      <IndexesPanel indexes={indexes} />
+      <ItemSummary {...{ db, items }} where={list.where} />
+      <OrderNotice
+        {...{ list, indexes, count }}
+        ms={loaded.state === 'loaded' ? loaded.value.ms : null}
+      />
       <Waiting loaded={loaded} again={reload}>
-        {({ items, hasNext }) => (
+        {(page) => (
           <>
-            <ColumnChoice {...{ items, columns }} choose={(chosen) => show({ columns: chosen })} />
-            <ItemSummary {...{ db, items }} where={list.where} />
-            {items.length === 0 ? (
+            {page.items.length === 0 ? (
               <p class="empty">{formatEmpty(list)}</p>
             ) : (
               <>
-                <ItemTable {...{ db, items, columns }} remove={(id) => setAsking({ delete: id })} />
-                <ItemExport {...{ db, items, columns }} />
+                <SelectionBar
+                  {...{ selection }}
+                  matches={count}
+                  ask={setAsked}
+                  clear={() => setChosen(new Map())}
+                  selectAll={() => setChosen(null)}
+                  selectPage={() =>
+                    setChosen(
+                      new Map([
+                        ...(chosen ?? []),
+                        ...page.items.map((one) => [one.id, one] as const),
+                      ]),
+                    )
+                  }
+                />
+                <ItemTable
+                  {...{ db, columns, sort }}
+                  items={page.items}
+                  order={list.order}
+                  selected={chosen}
+                  select={(item, isSelected) => {
+                    const others = [...(chosen ?? [])].filter(([id]) => id !== item.id)
+                    setChosen(new Map(isSelected ? [...others, [item.id, item]] : others))
+                  }}
+                  remove={(id) => setAsked({ delete: id })}
+                />
+                <ItemExport {...{ db, columns }} items={page.items} where={list.where} />
               </>
             )}
-            {(page > 1 || hasNext) && (
-              <Pages
-                back={[t().previous, page > 1 ? () => show({ page: page - 1 }) : null]}
-                forward={[t().next, hasNext ? () => show({ page: page + 1 }) : null]}
-              >
-                {count === null
-                  ? t().pageNumber(page)
-                  : t().pageOfPages(page, Math.max(page, Math.ceil(count / list.size)))}
-              </Pages>
-            )}
+            <ItemPages {...{ list, count, show }} hasNext={page.hasNext} />
           </>
         )}
       </Waiting>
-      {asking === 'new' && <NewItem db={db} close={close} done={reload} />}
-      {asking !== null && asking !== 'new' && (
-        <DeleteItem db={db} id={asking.delete} close={close} done={reload} />
+      {asked === 'new' && <NewItem db={db} close={close} done={changed} />}
+      {asked === 'patch-many' && <PatchMany {...{ selection, close }} done={changed} />}
+      {asked === 'delete-many' && <DeleteMany {...{ selection, close }} done={changed} />}
+      {typeof asked === 'object' && asked !== null && (
+        <DeleteItem db={db} id={asked.delete} close={close} done={changed} />
       )}
     </>
+  )
+}
+
+/** Fields that lead to an item, and to another order or size of the page. */
+function ListTools(props: {
+  db: string
+  list: ItemList
+  columns: readonly string[]
+  indexes: Indexes
+  show: (change: Partial<ItemList>) => void
+  sort: (order: string | null) => void
+}): JSX.Element {
+  const { db, list, columns, indexes, show, sort } = props
+  const indexed = indexes.loaded.state === 'loaded' ? indexes.loaded.value : []
+  const paths = [
+    ...indexed.map(({ path }) => path),
+    ...columns.flatMap((one) => nodePath(one) ?? []),
+  ]
+  const orders = new Set([
+    ...(list.order === null ? [] : [list.order]),
+    ...paths.flatMap((path) => [`${path} ASC`, `${path} DESC`]),
+  ])
+  return (
+    <div class="tools">
+      <JumpForm
+        label={t().openId}
+        button={t().open}
+        required
+        spellcheck={false}
+        go={(id) => goTo({ view: 'item', db, id })}
+      />
+      <div class="inline">
+        <Choice
+          label={t().order}
+          value={list.order ?? ''}
+          options={[
+            ['', t().ofCreation],
+            ...[...orders].map((text) => [text, formatOrder(text)] as const),
+          ]}
+          choose={(chosen) => sort(chosen === '' ? null : chosen)}
+        />
+        <Choice
+          label={t().perPage}
+          value={`${list.size}`}
+          options={PAGE_SIZES.map((size) => [`${size}`, size.toLocaleString()])}
+          choose={(size) => show({ size: Number(size), page: 1 })}
+        />
+      </div>
+    </div>
+  )
+}
+
+function formatOrder(order: string): string {
+  const { path, isDescending } = parseOrder(order)
+  return isDescending ? t().descending(path) : t().ascending(path)
+}
+
+function OrderNotice(props: {
+  list: ItemList
+  indexes: Indexes
+  count: number | null
+  ms: number | null
+}): JSX.Element | null {
+  const { list, ...others } = props
+  if (list.order === null || list.order.includes(',')) return null
+  return <OrderCost path={parseOrder(list.order).path} {...others} />
+}
+
+function ItemPages(props: {
+  list: ItemList
+  count: number | null
+  hasNext: boolean
+  show: (change: Partial<ItemList>) => void
+}): JSX.Element | null {
+  const { list, count, hasNext, show } = props
+  const { page, size } = list
+  if (page === 1 && !hasNext) return null
+  const pages = count === null ? null : Math.max(page, Math.ceil(count / size))
+  const to = (target: number, isPossible: boolean) =>
+    isPossible ? () => show({ page: target }) : null
+  return (
+    <Pages
+      back={[
+        [t().firstPage, to(1, page > 1)],
+        [t().previous, to(page - 1, page > 1)],
+      ]}
+      forward={[
+        [t().next, to(page + 1, hasNext)],
+        [t().lastPage, to(pages ?? page, pages !== null && page < pages)],
+      ]}
+    >
+      <JumpForm
+        label={pages === null ? t().pageNumber(page) : t().pageOfPages(page, pages)}
+        button={t().goToPage}
+        start={`${page}`}
+        inputMode="numeric"
+        pattern="[1-9][0-9]{0,5}"
+        required
+        go={(text) => show({ page: Number(text) })}
+      />
+    </Pages>
   )
 }
 
@@ -140,52 +298,10 @@ function formatEmpty({ page, where }: ItemList): string {
   return where === null ? t().noItems : t().noMatches
 }
 
-/** Returns the indexed paths of `db`, or an empty list if the session may not read the indexes. */
-async function indexedPaths(db: string, signal: AbortSignal): Promise<readonly string[]> {
-  try {
-    const { indexes } = await ledger.request('GET /api/config/indexes', {}, { signal })
-    const ready = indexes.filter((index) => index.db === db && index.state === 'ready')
-    return ready.map(({ path }) => path)
-  } catch {
-    return []
-  }
-}
-
-/** Lets the user choose the order of the items: the order of creation, or by an indexed member. */
-function Order(props: {
-  db: string
-  order: string | null
-  choose: (order: string | null) => void
-}): JSX.Element {
-  const { db, order, choose } = props
-  const [indexed] = useLoaded(`indexes ${db}`, (signal) => indexedPaths(db, signal))
-  const paths = indexed.state === 'loaded' ? indexed.value : []
-  const orders = new Set([
-    ...(order === null ? [] : [order]),
-    ...paths.flatMap((path) => [`${path} ASC`, `${path} DESC`]),
-  ])
-  return (
-    <Choice
-      label={t().order}
-      title={t().orderHint}
-      value={order ?? ''}
-      options={[
-        ['', t().ofCreation],
-        ...[...orders].map((text) => [text, formatOrder(text)] as const),
-      ]}
-      choose={(chosen) => choose(chosen === '' ? null : chosen)}
-    />
-  )
-}
-
-function formatOrder(order: string): string {
-  const [, path, direction] = /^(\S+) (ASC|DESC)$/.exec(order) ?? []
-  if (path === undefined) return order
-  return direction === 'ASC' ? t().ascending(path) : t().descending(path)
-}
+const NEW_ITEM = '{\n  "name": ""\n}'
 
 function NewItem({ db, ...ends }: DialogEnds & { db: string }): JSX.Element {
-  const [text, setText] = useState('{\n  "name": ""\n}')
+  const [text, setText] = useState(NEW_ITEM)
   const checked = parseItem(text, null)
   const isValid = 'item' in checked
   const add = async () => {
@@ -194,7 +310,13 @@ function NewItem({ db, ...ends }: DialogEnds & { db: string }): JSX.Element {
   }
   const [title, submitText] = [t().addItem, t().create]
   return (
-    <Dialog {...{ title, submitText, ...ends }} wide disabled={!isValid} act={add}>
+    <Dialog
+      {...{ title, submitText, ...ends }}
+      wide
+      disabled={!isValid}
+      isChanged={text !== NEW_ITEM}
+      act={add}
+    >
       <ItemEditor text={text} id={null} change={setText} />
     </Dialog>
   )

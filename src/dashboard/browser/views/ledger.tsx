@@ -9,6 +9,7 @@ import { Button, Choice, Field, JumpForm, Pages, Time, ViewHead } from '../parts
 import { FailureNotice, Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
 import { formatRoute, itemsAt, type LedgerRoute, ledgerAt } from '../routing/routes.ts'
+import { visible } from '../text/visible.ts'
 
 /** Maximum blocks per page. */
 const PAGE = 20
@@ -113,8 +114,14 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
               ))}
             </ol>
             <Pages
-              back={[t().newer, isNewest ? null : () => goTo(ledgerAt(newer))]}
-              forward={[t().older, from === 0 ? null : () => goTo(ledgerAt(from - 1))]}
+              back={[
+                [t().newest, isNewest ? null : () => goTo(ledgerAt(null))],
+                [t().newer, isNewest ? null : () => goTo(ledgerAt(newer))],
+              ]}
+              forward={[
+                [t().older, from === 0 ? null : () => goTo(ledgerAt(from - 1))],
+                [t().oldest, from === 0 ? null : () => goTo(ledgerAt(Math.min(PAGE, size) - 1))],
+              ]}
             >
               {t().blocks(size)}
             </Pages>
@@ -151,7 +158,7 @@ function WantedForm({ now }: { now: LedgerRoute }): JSX.Element {
       />
       <datalist id={listId}>
         {names.slice(0, 200).map((name) => (
-          <option key={name} value={name} />
+          <option key={name} value={name} label={visible(name)} />
         ))}
       </datalist>
       <Choice
@@ -224,17 +231,18 @@ function EntryRow({ entry }: { entry: ListedEntry }): JSX.Element {
         {formatMethod(method)}
       </span>{' '}
       <span class="where">
-        <a href={formatRoute(itemsAt(db))}>{db}</a>
+        <a href={formatRoute(itemsAt(db))}>{visible(db)}</a>
         {typeof id === 'string' && (
           <>
             {' '}
-            <span aria-hidden>›</span> <a href={formatRoute({ view: 'item', db, id })}>{id}</a>
+            <span aria-hidden>›</span>{' '}
+            <a href={formatRoute({ view: 'item', db, id })}>{visible(id)}</a>
           </>
         )}
         {typeof attachment === 'string' && (
           <>
             {' '}
-            <span aria-hidden>›</span> {attachment}
+            <span aria-hidden>›</span> {visible(attachment)}
           </>
         )}
       </span>

@@ -15,6 +15,7 @@ import { Button, Fact, Time, ViewHead } from '../parts/layout.tsx'
 import { FailureNotice, formatFailure, Loading, Notice, Waiting } from '../parts/notices.tsx'
 import { route } from '../routing/address.ts'
 import { formatRoute, ledgerAt } from '../routing/routes.ts'
+import { visible } from '../text/visible.ts'
 import { ActivitySection } from './activity.tsx'
 import { TokensSection } from './tokens.tsx'
 
@@ -121,7 +122,7 @@ function PeerCard({ peer }: { peer: ListedPeer }): JSX.Element {
       )}
       {error !== null && evidence === null && (
         <Notice title={t().lastError}>
-          {error.message} ({error.code})
+          {visible(error.message)} ({error.code})
         </Notice>
       )}
       <dl class="facts">
@@ -129,7 +130,7 @@ function PeerCard({ peer }: { peer: ListedPeer }): JSX.Element {
         <Fact name={t().behind}>{lag === 0 ? t().notBehind : t().blocks(lag)}</Fact>
         <Fact name={t().lastRound}>{current === null ? t().never : <Time at={current} />}</Fact>
         <Fact name={t().address}>
-          {url === null ? t().comesItself : <code>{url}</code>}
+          {url === null ? t().comesItself : <code>{visible(url)}</code>}
           {push && ` ${t().pushed}`}
         </Fact>
       </dl>
@@ -146,7 +147,7 @@ function EvidenceNotice(props: { title: string; evidence: KeyEvidence }): JSX.El
         <strong>{title}</strong> {t().frozenMeans}
       </p>
       <p>
-        {t().evidence} {evidence.what}
+        {t().evidence} {visible(evidence.what)}
       </p>
       <p>
         {isVerifiable(evidence) ? t().evidenceVerifiable : t().evidencePrivate}{' '}
@@ -212,7 +213,8 @@ function VerificationAlert({
   const hasFailed = verification.result === 'failed'
   return (
     <Notice title={hasFailed ? t().scheduledFailed : t().scheduledUnfinished} isMild={!hasFailed}>
-      {hasFailed ? verification.finding : verification.reason} (<Time at={verification.time} />)
+      {visible((hasFailed ? verification.finding : verification.reason) ?? '')} (
+      <Time at={verification.time} />)
     </Notice>
   )
 }

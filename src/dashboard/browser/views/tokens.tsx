@@ -8,6 +8,7 @@ import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useLoaded } from '../parts/hooks.ts'
 import { Button, Time } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
+import { visible } from '../text/visible.ts'
 
 type Token = Operations['GET /api/config/tokens']['reply']['tokens'][number]
 
@@ -61,11 +62,11 @@ function TokenRow({ token, revoke }: { token: Token; revoke: () => void }): JSX.
   return (
     <li class="token">
       <div>
-        <strong class="name">{subject}</strong>{' '}
+        <strong class="name">{visible(subject)}</strong>{' '}
         {scopes.map((scope) => (
-          <code key={scope}>{scope}</code>
+          <code key={scope}>{visible(scope)}</code>
         ))}
-        {scopes.length === 0 && <code>{audience}</code>}
+        {scopes.length === 0 && <code>{visible(audience)}</code>}
         <small>
           {last_used === null ? (
             t().neverUsed

@@ -1,0 +1,84 @@
+import { type ChangeInput, ClientError } from '../../../client/index.ts'
+import { ledger } from './ledger.ts'
+
+/** Maximum changes and bytes of a batch, which is one unit of work. A block has at most 1,024 entries. */
+const CHANGES_MAX = 1_000
+const BYTES_MAX = 4 * 1024 * 1024
+
+/** A change that comes from the record at `line` of a file, or from an item. */
+export interface LocatedChange {
+  readonly change: ChangeInput
+  readonly line?: number
+}
+
+export interface RefusedChange {
+  readonly change: LocatedChange
+  readonly reason: string
+}
+
+export interface BatchReport {
+  readonly recorded: number
+  readonly refused: readonly RefusedChange[]
+}
+
+/**
+ * Records `changes` in batches, each of which is one block or nothing. If the node refuses a batch because of one change,
+ * the batch is halved until the refused change is alone. Calls `progress` after each batch. Errors: ClientError for a
+ * failure that is not about a change.
+ */
+export async function recordBatches(
+  changes: AsyncIterable<LocatedChange>,
+  signal: AbortSignal,
+  progress: (report: BatchReport) => void,
+): Promise<BatchReport> {
+  let report: BatchReport = { recorded: 0, refused: [] }
+  const send = async (batch: readonly LocatedChange[]) => {
+    const { recorded, refused } = await recordBatch(batch, signal)
+    report = { recorded: report.recorded + recorded, refused: [...report.refused, ...refused] }
+    progress(report)
+  }
+  let batch: LocatedChange[] = []
+  let bytes = 0
+  for await (const change of changes) {
+    const length = JSON.stringify(change.change).length
+    if (batch.length > 0 && (batch.length === CHANGES_MAX || bytes + length > BYTES_MAX)) {
+      await send(batch)
+      batch = []
+      bytes = 0
+    }
+    batch.push(change)
+    bytes += length
+  }
+  if (batch.length > 0) await send(batch)
+  return report
+}
+
+async function recordBatch(
+  batch: readonly LocatedChange[],
+  signal: AbortSignal,
+): Promise<BatchReport> {
+  try {
+    await ledger.record(
+      batch.map(({ change }) => change),
+      { signal },
+    )
+    return { recorded: batch.length, refused: [] }
+  } catch (error) {
+    const [first, ...others] = batch
+    if (first === undefined || !isAboutChange(error)) throw error
+    if (others.length === 0)
+      return { recorded: 0, refused: [{ change: first, reason: error.message }] }
+    const half = Math.ceil(batch.length / 2)
+    const one = await recordBatch(batch.slice(0, half), signal)
+    const other = await recordBatch(batch.slice(half), signal)
+    return {
+      recorded: one.recorded + other.recorded,
+      refused: [...one.refused, ...other.refused],
+    }
+  }
+}
+
+/** Whether another batch can succeed, because the node refuses an item of this one. */
+function isAboutChange(error: unknown): error is ClientError {
+  return error instanceof ClientError && /^(?:ITEM|JSON|VALUE|UNIT)_/.test(error.code)
+}

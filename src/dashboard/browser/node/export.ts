@@ -1,0 +1,63 @@
+import { formatCsv, type ListedItem, memberPaths } from '../text/table.ts'
+import { type Matches, readMatches } from './matches.ts'
+
+/** Number of items after which the text so far is handed to the browser, which may store it outside of memory. */
+const PART = 1_000
+/** Marks a text as UTF-8 for spreadsheets that otherwise assume an older encoding. */
+const BYTE_ORDER_MARK = '\ufeff'
+
+/** Returns all matching items as NDJSON, each as it is. Calls `progress` with the number of items. */
+export async function exportNdjson(
+  matches: Matches,
+  progress: (done: number) => void,
+): Promise<Blob> {
+  const format = (items: readonly ListedItem[]) =>
+    items.map((item) => `${JSON.stringify(item)}\n`).join('')
+  const { parts } = await collect(matches, format, progress)
+  return new Blob(parts, { type: 'application/x-ndjson' })
+}
+
+/**
+ * Returns all matching items as CSV, with a column for every member of every item: the items are read twice. The file
+ * starts with a byte order mark if it contains other characters than those of ASCII.
+ */
+export async function exportCsv(matches: Matches, progress: (done: number) => void): Promise<Blob> {
+  const paths = new Set<string>()
+  for await (const item of readMatches(matches)) {
+    for (const path of memberPaths([item])) paths.add(path)
+  }
+  const columns = [...paths]
+  const format = (items: readonly ListedItem[]) => formatCsv(items, columns, ',', false)
+  const { parts, isAscii } = await collect(matches, format, progress)
+  const header = formatCsv([], columns)
+  const mark = isAscii && isAsciiText(header) ? '' : BYTE_ORDER_MARK
+  return new Blob([mark, header, ...parts], { type: 'text/csv' })
+}
+
+async function collect(
+  matches: Matches,
+  format: (items: readonly ListedItem[]) => string,
+  progress: (done: number) => void,
+): Promise<{ parts: Blob[]; isAscii: boolean }> {
+  const parts: Blob[] = []
+  let isAscii = true
+  let items: ListedItem[] = []
+  let done = 0
+  const flush = () => {
+    const text = format(items)
+    isAscii &&= isAsciiText(text)
+    parts.push(new Blob([text]))
+    done += items.length
+    items = []
+    progress(done)
+  }
+  for await (const item of readMatches(matches)) {
+    if (items.push(item) === PART) flush()
+  }
+  if (items.length > 0) flush()
+  return { parts, isAscii }
+}
+
+function isAsciiText(text: string): boolean {
+  return !/[^\0-\x7f]/.test(text)
+}

@@ -1,0 +1,34 @@
+import { isJsonObject, type JsonObject } from '../../../base/json.ts'
+import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
+import type { ListedItem } from '../text/table.ts'
+import { ledger } from './ledger.ts'
+
+/** The items of a database that match. */
+export interface Matches {
+  readonly db: string
+  /** Conditions as JSON, or null for all items. */
+  readonly where: string | null
+  readonly signal: AbortSignal
+}
+
+const PAGE = 1_000
+
+/** Returns the options of a query with conditions as JSON. */
+function toOptions({ where, signal }: Matches) {
+  return { ...toFilter(where), pageSize: PAGE, signal }
+}
+
+/** Returns the filter of conditions as JSON, or nothing for null. */
+export function toFilter(where: string | null): { filter?: { where: JsonObject } } {
+  const parsed = where === null ? null : parseForeignJsonOrNull(where)
+  return isJsonObject(parsed) ? { filter: { where: parsed } } : {}
+}
+
+export async function* readMatches(matches: Matches): AsyncGenerator<ListedItem> {
+  const items = ledger.database(matches.db).query(toOptions(matches))
+  for await (const item of items) yield { ...item, id: String(item.id) }
+}
+
+export function readMatchingIds(matches: Matches): AsyncGenerator<string> {
+  return ledger.database(matches.db).ids(toOptions(matches))
+}
