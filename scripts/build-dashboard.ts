@@ -8,7 +8,7 @@ export function buildDashboard(): Promise<void> {
     folder: 'src/dashboard/built',
     name: 'the dashboard',
     sources: [
-      'src/{dashboard/browser,http/layout,client,chain,base}/**/*.*',
+      'src/{dashboard/browser,http/layout,client,chain,base,exchange}/**/*.*',
       'package-lock.json',
       'scripts/build-dashboard.ts',
     ],

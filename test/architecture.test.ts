@@ -21,7 +21,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   network: ['ledger', 'filter', 'base'],
   exchange: ['ledger', 'base'],
   gateway: ['network', 'filter', 'http', 'base'],
-  dashboard: ['client', 'chain', 'base'],
+  dashboard: ['client', 'exchange', 'chain', 'base'],
   cli: [
     ...['gateway', 'network', 'guarded-path', 'sample-api', 'rate-feed', 'converter', 'exchange'],
     ...['ledger', 'tokens', 'storage', 'http', 'client', 'chain', 'base', 'dashboard'],
@@ -34,7 +34,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
  */
 const PUBLIC_API: Record<string, readonly string[]> = {
   chain: ['index.ts', 'portable.ts'],
-  exchange: ['index.ts', 'choices.ts'],
+  exchange: ['index.ts', 'choices.ts', 'portable.ts'],
   http: ['index.ts', 'outbound.ts'],
   ledger: ['index.ts', 'core.ts'],
 }

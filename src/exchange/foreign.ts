@@ -123,8 +123,8 @@ function isListOfObjects(value: Json | undefined): boolean {
 const COUCHDB_REPLY = /^\s*\{\s*"(?:total_rows"\s*:|new_edits"\s*:|(?:rows|docs)"\s*:\s*\[)/
 
 /** Rejects one JSON value over several lines, none of which is an object. Errors: FormatError. */
-export function requireLines(start: Buffer, lineEnd: LineEnd): void {
-  const text = start.toString()
+export function requireLines(start: Uint8Array, lineEnd: LineEnd): void {
+  const text = new TextDecoder().decode(start)
   if (COUCHDB_REPLY.test(text)) {
     throw new FormatError(
       'this is a reply of CouchDB: use --format couchdb (or --format ndjson if each line is an item)',

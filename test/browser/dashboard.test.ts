@@ -409,6 +409,38 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
+  it('imports a dropped file with the rules of the loader, and the refused lines after their correction', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/stock')
+    await node.send('POST', '/api/stock', { id: 'old', n: 0 })
+    const { page, complaints } = await openPage(node, { at: '#/db/stock' })
+    await heading(page, 'stock')
+    const rows = Array.from({ length: 1_200 }, (_, n) => `s${n},${n},"名 ${n}\r\nx"`)
+    const lines = ['id,n:number,name', ...rows, 'old,1,x', 'bad,x,y', '/,2,z']
+    await page.evaluate(`(() => {
+      const dataTransfer = new DataTransfer()
+      dataTransfer.items.add(new File([${JSON.stringify(lines.join('\r\n'))}], 'stock.csv'))
+      dispatchEvent(new DragEvent('drop', { dataTransfer, cancelable: true }))
+    })()`)
+    await shown(page, 'stock.csv')
+    await page.locator('.import').getByRole('button', { name: 'Import', exact: true }).click()
+    await shown(page, '1,200 items were added, 0 replaced, 0 left out, 3 refused.')
+    await shown(page, 'Line 2403: column n: "x" is not a number')
+    await expectAccessible(page, 'import')
+    const field = page.getByLabel('The refused lines, to correct')
+    expect(await field.inputValue()).toBe('id,n:number,name\nold,1,x\nbad,x,y\n/,2,z')
+    await field.fill('id,n:number,name\nold,1,x\nbad,3,y\nslash,2,z')
+    await page.getByLabel('If an id exists').selectOption('replace')
+    await button(page, 'Import these lines').click()
+    await shown(page, '2 items were added, 1 replaced, 0 left out, 0 refused.')
+    await shown(page, '1,203 items')
+    expect((await node.send('GET', '/api/stock/old')).json.item).toEqual({
+      ...{ id: 'old', n: 1, name: 'x' },
+    })
+    expect((await node.send('GET', '/api/stock/s7')).json.item.name).toBe('名 7\r\nx')
+    expect(complaints).toEqual([])
+  })
+
   it('counts the items of each database, and summarizes items in groups of one or two members', async () => {
     const node = await startNode()
     await node.send('POST', '/api/empty')

@@ -33,6 +33,7 @@ describe('addresses', () => {
     ['#/db/a/b%3Fc%2Fd', { view: 'item', db: 'a', id: 'b?c/d' }],
     ['#/ledger', ledgerAt(null)],
     ['#/ledger/7?db=a&method=erase_item', { ...ledgerAt(7), db: 'a', method: 'erase_item' }],
+    ['#/ledger/7?entry=3', ledgerAt(7, 3)],
     ['#/verify', { view: 'verification' }],
     ['#/node', { view: 'node' }],
   ] as const)(
@@ -49,6 +50,8 @@ describe('addresses', () => {
     '#/db/a/b/c',
     '#/ledger/x',
     '#/ledger/1/2',
+    '#/ledger?entry=1',
+    '#/ledger/1?entry=x',
     '#/node/1',
     '#section',
     '#/db/a?page=0',

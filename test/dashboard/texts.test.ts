@@ -2,12 +2,14 @@ import { expect, it } from 'vitest'
 import { english } from '../../src/dashboard/browser/language/english.ts'
 import { japanese } from '../../src/dashboard/browser/language/japanese.ts'
 
-/** Returns every text by its path. Texts with parameters are rendered with the values 7 and 8. */
+const VALUES = [7, 8, 9, 6]
+
+/** Returns every text by its path. Texts with parameters are rendered with VALUES. */
 function renderedTexts(texts: object, at = ''): [string, string][] {
   return Object.entries(texts).flatMap(([name, text]): [string, string][] => {
     const path = `${at}${name}`
     if (typeof text === 'string') return [[path, text]]
-    if (typeof text === 'function') return [[`${path}/${text.length}`, text(7, 8)]]
+    if (typeof text === 'function') return [[`${path}/${text.length}`, text(...VALUES)]]
     return renderedTexts(text, `${path}.`)
   })
 }
@@ -18,7 +20,7 @@ it('has the same texts with the same parameters in all languages', () => {
   expect(inEnglish.length).toBeGreaterThan(150)
   for (const [path, text] of [...inEnglish, ...inJapanese]) {
     expect([path, text.trim() === text && text !== '']).toEqual([path, true])
-    const values = ['7', '8'].slice(0, Number(/\/(\d)$/.exec(path)?.[1] ?? 0))
+    const values = VALUES.map(String).slice(0, Number(/\/(\d)$/.exec(path)?.[1] ?? 0))
     expect([path, values.filter((value) => text.includes(value))]).toEqual([path, values])
   }
 })

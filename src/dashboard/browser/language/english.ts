@@ -110,6 +110,22 @@ export const english = {
   shownItems: (n: number) => `${count(n, 'item', 'items')} shown:`,
   allMatches: 'All matching items:',
   doneItems: (n: number) => `${count(n, 'item', 'items')} done`,
+  importFile: 'Import',
+  fileToImport: 'CSV, NDJSON or a JSON array; or drop a file on this page',
+  ifIdExists: 'If an id exists',
+  policies: {
+    fail: 'refuse the record',
+    skip: 'leave the record out',
+    replace: 'replace the item',
+  },
+  fileTooLarge: 'The file has more than 256 MiB: use “daicho load”.',
+  importMeans:
+    'A header of CSV can have types, such as price:number. A refused record does not stop the others. Up to 1,000 records are recorded in each block.',
+  imported: (created: number, replaced: number, skipped: number, refused: number) =>
+    `${count(created, 'item was', 'items were')} added, ${replaced.toLocaleString('en')} replaced, ${skipped.toLocaleString('en')} left out, ${refused.toLocaleString('en')} refused.`,
+  line: (n: number) => `Line ${n.toLocaleString('en')}`,
+  refusedLines: 'The refused lines, to correct',
+  importLines: 'Import these lines',
   select: 'Select',
   selected: (n: number) => `${n.toLocaleString('en')} selected`,
   selectPage: 'Select this page',
@@ -383,8 +399,8 @@ export const english = {
   activityTotal: (blocks: number, entries: number) =>
     `${count(entries, 'entry', 'entries')} in ${count(blocks, 'block', 'blocks')}.`,
   activitySince: 'Counted since the start of the node,',
-  entriesPerMinute: (minutes: number) =>
-    `Entries per minute${minutes === 1 ? '' : `, average of ${minutes} minutes`}`,
+  entriesPer: (minutes: number) =>
+    `Entries in each ${minutes === 1 ? 'minute' : `${minutes} minutes`}`,
   storeSize: 'Size of the store with its write-ahead log',
   largest: 'largest value:',
   tokens: 'API tokens',
@@ -400,7 +416,17 @@ export const english = {
   tokenRevoked: (subject: string) => `A token of ${subject} was revoked.`,
   peers: 'Other nodes',
   peersAre: 'Nodes whose chains are mirrored here. Chains are verified before they are stored.',
-  noPeers: 'No other node is mirrored here. Add one with “daicho peers add” or PEERS.',
+  noPeers: 'No other node is mirrored here.',
+  addPeer: 'Add a node',
+  add: 'Add',
+  addPeerMeans:
+    'The key is at /api/ledgers/<server id>/vkey of that node; compare it with the key that its operator publishes. Leave the address empty if that node pushes its chain.',
+  pushThere: 'Also push the chain of this node to that address',
+  peerAdded: 'The node was added. Its chain is being verified.',
+  removePeer: (serverid: string) => `Stop mirroring node ${serverid}?`,
+  removePeerMeans: 'The blocks stored so far are kept and served.',
+  peerRemoved: (serverid: string) => `Node ${serverid} is no longer mirrored.`,
+  fixedPeer: 'from the settings',
   peersHidden: 'This session may not read the list of other nodes.',
   peerStates: { current: 'up to date', behind: 'behind', failing: 'failing', frozen: 'frozen' },
   mirrored: 'Mirrored',

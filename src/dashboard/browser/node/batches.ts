@@ -13,6 +13,7 @@ export interface LocatedChange {
 
 export interface RefusedChange {
   readonly change: LocatedChange
+  readonly code: string
   readonly reason: string
 }
 
@@ -67,7 +68,7 @@ async function recordBatch(
     const [first, ...others] = batch
     if (first === undefined || !isAboutChange(error)) throw error
     if (others.length === 0)
-      return { recorded: 0, refused: [{ change: first, reason: error.message }] }
+      return { recorded: 0, refused: [{ change: first, code: error.code, reason: error.message }] }
     const half = Math.ceil(batch.length / 2)
     const one = await recordBatch(batch.slice(0, half), signal)
     const other = await recordBatch(batch.slice(half), signal)
@@ -80,5 +81,5 @@ async function recordBatch(
 
 /** Whether another batch can succeed, because the node refuses an item of this one. */
 function isAboutChange(error: unknown): error is ClientError {
-  return error instanceof ClientError && /^(?:ITEM|JSON|VALUE|UNIT)_/.test(error.code)
+  return error instanceof ClientError && /^(?:ITEM|JSON|VALUE|UNIT|REQUEST)_/.test(error.code)
 }

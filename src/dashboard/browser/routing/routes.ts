@@ -36,6 +36,8 @@ export interface LedgerRoute {
   readonly view: 'ledger'
   /** Height of the first shown block, or null for the newest block. */
   readonly height: number | null
+  /** Index of the entry that the page points out in the first block, or null. */
+  readonly entry: number | null
   /** Database of the shown entries, or empty for all databases. */
   readonly db: string
   /** Method of the shown entries, or empty for all methods. */
@@ -64,8 +66,8 @@ export function parseOrder(order: string): { path: string; isDescending: boolean
 }
 
 /** Returns the route to the blocks of the chain from `height` on. */
-export function ledgerAt(height: number | null): LedgerRoute {
-  return { view: 'ledger', height, db: '', method: '' }
+export function ledgerAt(height: number | null, entry: number | null = null): LedgerRoute {
+  return { view: 'ledger', height, entry, db: '', method: '' }
 }
 
 /** Formats a route as the fragment of a URL, including `#`. */
@@ -77,7 +79,8 @@ export function formatRoute(route: Route): string {
       return `#/db/${encodeURIComponent(route.db)}/${encodeURIComponent(route.id)}`
     case 'ledger': {
       const path = route.height === null ? '#/ledger' : `#/ledger/${route.height}`
-      return path + formatQuery({ db: [route.db], method: [route.method] })
+      const entry = route.entry === null ? '' : `${route.entry}`
+      return path + formatQuery({ db: [route.db], method: [route.method], entry: [entry] })
     }
     case 'unknown':
       return route.hash
@@ -122,7 +125,10 @@ function findRoute(hash: string): Route | null {
   }
   if (view === 'ledger' && second === null && (first === null || /^\d{1,15}$/.test(first))) {
     const [db, method] = [query.get('db') ?? '', query.get('method') ?? '']
-    return { view, height: first === null ? null : Number(first), db, method }
+    const entry = query.get('entry')
+    if (entry !== null && (first === null || !/^\d{1,4}$/.test(entry))) return null
+    const height = first === null ? null : Number(first)
+    return { view, height, entry: entry === null ? null : Number(entry), db, method }
   }
   const plain = PLAIN_VIEWS.find((each) => first === null && each.path === view)
   return plain === undefined ? null : { view: plain.view }

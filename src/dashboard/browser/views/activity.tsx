@@ -1,4 +1,5 @@
 import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
 import { formatBytes, formatClock, formatNumber, t } from '../language/language.ts'
 import { type ActivityReply, toChart } from '../node/activity.ts'
 import { ledger } from '../node/ledger.ts'
@@ -27,7 +28,7 @@ const WIDTH = 720
 const HEIGHT = 90
 
 function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
-  const { from, to, barMinutes, rates, sizes, entries, blocks } = toChart(reply)
+  const { from, to, barMinutes, bars, entries, blocks } = toChart(reply)
   const axis = (
     <p class="chart-axis soft">
       <span>{formatClock(from)}</span>
@@ -46,52 +47,89 @@ function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
         )}
       </p>
       <Chart
-        title={t().entriesPerMinute(barMinutes)}
+        title={t().entriesPer(barMinutes)}
         format={formatNumber}
-        values={rates}
+        bars={bars.map(({ entries: value, ...bar }) => ({ ...bar, value }))}
         gap={0.75}
       >
         {axis}
       </Chart>
-      <Chart title={t().storeSize} format={formatBytes} values={sizes} gap={0}>
+      <Chart
+        title={t().storeSize}
+        format={formatBytes}
+        bars={bars.map(({ size: value, ...bar }) => ({ ...bar, value }))}
+        gap={0}
+      >
         {axis}
       </Chart>
     </div>
   )
 }
 
-/** Draws a bar chart. There is no bar for 0. `children` are the labels of the time axis. */
+interface Bar {
+  readonly begin: number
+  readonly end: number
+  readonly value: number
+}
+
+/**
+ * Draws a bar chart. There is no bar for 0. `children` are the labels of the time axis. The value of a bar is shown when
+ * the pointer is on the bar, or the slider is moved to it.
+ */
 function Chart(props: {
   title: string
-  values: readonly number[]
+  bars: readonly Bar[]
   format: (value: number) => string
   /** Space between bars, in units of the drawing, whose width is WIDTH. */
   gap: number
   children: JSX.Element
 }): JSX.Element {
-  const { title, values, format, gap, children } = props
-  const largest = Math.max(0, ...values)
+  const { title, bars, format, gap, children } = props
+  const [at, setAt] = useState<number | null>(null)
+  const largest = Math.max(0, ...bars.map(({ value }) => value))
   // The number has the spaces of the browser's locale.
   const caption = `(${t().largest} ${format(largest)})`
-  const width = WIDTH / values.length
+  const width = WIDTH / bars.length
+  const bar = at === null ? undefined : bars[at]
+  const range = bar && `${formatClock(bar.begin)} – ${formatClock(bar.end)}`
   return (
     <figure class="chart">
       <figcaption>
-        {title} <span class="soft">{caption}</span>
+        {title}{' '}
+        <span class="soft" role="status">
+          {bar === undefined ? caption : `${range}: ${format(bar.value)}`}
+        </span>
       </figcaption>
       <svg
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         preserveAspectRatio="none"
         role="img"
         aria-label={`${title}, ${caption}`}
+        onPointerMove={({ currentTarget, offsetX }) =>
+          setAt(
+            Math.min(
+              Math.floor((offsetX / currentTarget.clientWidth) * bars.length),
+              bars.length - 1,
+            ),
+          )
+        }
+        onPointerLeave={() => setAt(null)}
       >
-        {values.map((value, at) => {
+        {bars.map(({ value }, index) => {
           if (value === 0) return null
           const height = Math.max((value / largest) * HEIGHT, 1)
-          const bar = { x: at * width, y: HEIGHT - height, width: width - gap, height }
-          return <rect key={bar.x} {...bar} />
+          const shape = { x: index * width, y: HEIGHT - height, width: width - gap, height }
+          return <rect key={shape.x} {...shape} {...(index === at ? { class: 'at' } : {})} />
         })}
       </svg>
+      <input
+        type="range"
+        aria-label={title}
+        aria-valuetext={bar === undefined ? caption : `${range}: ${format(bar.value)}`}
+        max={bars.length - 1}
+        value={at ?? bars.length - 1}
+        onInput={({ currentTarget }) => setAt(Number(currentTarget.value))}
+      />
       {children}
     </figure>
   )

@@ -159,7 +159,7 @@ function RevisionRow(props: {
   erase: (() => void) | null
 }): JSX.Element {
   const { position, timestamp, method, item, erased } = props.revision
-  const height = Number(position.split('.')[0])
+  const [height = 0, index = 0] = position.split('.').map(Number)
   // Revisions are compared only if neither is erased, because an erased revision has no content.
   const isCompared = method === 'update_item' && erased !== true && props.before?.erased !== true
   const others = props.others.filter((other) => other.item !== undefined)
@@ -167,7 +167,7 @@ function RevisionRow(props: {
     <li class="card">
       <p class="revision-head">
         <strong>{formatMethod(method)}</strong> <Time at={timestamp} />{' '}
-        <a href={formatRoute(ledgerAt(height))}>{t().revision(position)}</a>
+        <a href={formatRoute(ledgerAt(height, index))}>{t().revision(position)}</a>
       </p>
       {erased === true && <p>{t().erasedRevision}</p>}
       {isCompared && <DifferenceList before={props.before?.item} after={item} />}

@@ -18,6 +18,7 @@ import { DeleteMany, PatchMany, type Selection, SelectionBar } from './bulk.tsx'
 import { NoDatabase } from './databases.tsx'
 import { DeleteItem } from './item.tsx'
 import { ItemFilter } from './item-filter.tsx'
+import { ItemImport } from './item-import.tsx'
 import { type Indexes, IndexesPanel, OrderCost, useIndexes } from './item-indexes.tsx'
 import { ItemSummary } from './item-summary.tsx'
 import { ColumnChoice, ItemExport, ItemTable } from './item-table.tsx'
@@ -84,11 +85,32 @@ function useLast<Value>(loaded: Loaded<Value>): Value | null {
   return last.current
 }
 
+/** The last file that was dropped on the page. Calls `show` for each. */
+function useDroppedFile(show: () => void): File | null {
+  const [file, setFile] = useState<File | null>(null)
+  useEffect(() => {
+    const over = (event: DragEvent) => event.preventDefault()
+    const drop = (event: DragEvent) => {
+      event.preventDefault()
+      setFile(event.dataTransfer?.files[0] ?? null)
+      show()
+    }
+    addEventListener('dragover', over)
+    addEventListener('drop', drop)
+    return () => {
+      removeEventListener('dragover', over)
+      removeEventListener('drop', drop)
+    }
+  }, [])
+  return file
+}
+
 type Asked = 'new' | 'import' | 'patch-many' | 'delete-many' | { readonly delete: string } | null
 
 /** Shows the items of a database, page by page. */
 export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element {
   const [asked, setAsked] = useState<Asked>(null)
+  const dropped = useDroppedFile(() => setAsked('import'))
   const { columns: _, ...loadedBy } = list
   const key = JSON.stringify([db, loadedBy])
   const [loaded, reload] = useLoaded(key, (signal) => readPage(db, list, signal))
@@ -131,8 +153,10 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
             {list.where === null ? t().items(count) : t().matches(count)}
           </p>
         )}
+        <Button text={t().importFile} class="secondary" act={() => setAsked('import')} />
         <Button text={t().addItem} class="" act={() => setAsked('new')} />
       </ViewHead>
+      {asked === 'import' && <ItemImport {...{ db, dropped, close, changed }} />}
       <ListTools {...{ db, list, columns, indexes, show, sort }} />
       <ItemFilter {...{ items }} where={list.where} apply={(where) => show({ where, page: 1 })} />
       <ColumnChoice {...{ items, columns, choose }} />

@@ -31,14 +31,14 @@ export function Ledger({ now }: { now: LedgerRoute }): JSX.Element {
           inputMode="numeric"
           pattern="[0-9]{0,15}"
           placeholder={t().newest}
-          go={(text) => goTo({ ...now, height: text === '' ? null : Number(text) })}
+          go={(text) => goTo({ ...now, height: text === '' ? null : Number(text), entry: null })}
         />
         <WantedForm now={now} />
       </div>
       {isSearch ? (
         <EntrySearch key={formatRoute(now)} wanted={now} />
       ) : (
-        <BlockPage height={height} />
+        <BlockPage height={height} entry={now.entry} />
       )}
     </>
   )
@@ -94,7 +94,7 @@ async function readPage(height: number | null, signal: AbortSignal): Promise<Loa
   return { size, top, blocks, from }
 }
 
-function BlockPage({ height }: { height: number | null }): JSX.Element {
+function BlockPage({ height, entry }: Pick<LedgerRoute, 'height' | 'entry'>): JSX.Element {
   const [loaded, reload] = useLoaded(`ledger ${height}`, (signal) => readPage(height, signal))
   useChanges(() => height === null, reload)
   return (
@@ -110,7 +110,12 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
           <>
             <ol class="blocks">
               {blocks.map((matching) => (
-                <BlockCard key={matching.height} matching={matching} isWanted={() => true} />
+                <BlockCard
+                  key={matching.height}
+                  matching={matching}
+                  isWanted={() => true}
+                  marked={matching.height === height ? entry : null}
+                />
               ))}
             </ol>
             <Pages
@@ -142,7 +147,7 @@ function OutOfRange(props: { height: number; size: number; newest: LedgerRoute }
 }
 
 function WantedForm({ now }: { now: LedgerRoute }): JSX.Element {
-  const change = (wanted: Partial<EntryFilter>) => goTo({ ...now, ...wanted })
+  const change = (wanted: Partial<EntryFilter>) => goTo({ ...now, ...wanted, entry: null })
   const [databases, reload] = useLoaded('names', (signal) => ledger.databases({ signal }))
   useChanges(({ entry }) => entry.method === 'create_db', reload)
   const listId = useId()
@@ -183,9 +188,12 @@ const STEP = 20
 function BlockCard(props: {
   matching: MatchingBlock
   isWanted: (entry: ListedEntry) => boolean
+  /** Index of the entry that is pointed out, or null. */
+  marked: number | null
 }): JSX.Element {
-  const { height, block } = props.matching
-  const [count, setCount] = useState(STEP)
+  const { matching, marked } = props
+  const { height, block } = matching
+  const [count, setCount] = useState(Math.max(STEP, (marked ?? 0) + 1))
   const entries = [...block.body.entries()].filter(([, entry]) => props.isWanted(entry))
   const last = block.timestamps.at(-1) ?? 0
   return (
@@ -198,7 +206,7 @@ function BlockCard(props: {
       </p>
       <ol class="entries">
         {entries.slice(0, count).map(([index, entry]) => (
-          <EntryRow key={index} entry={entry} />
+          <EntryRow key={index} {...{ entry, height, index }} isMarked={index === marked} />
         ))}
       </ol>
       {entries.length > count && (
@@ -221,12 +229,25 @@ function BlockCard(props: {
   )
 }
 
-function EntryRow({ entry }: { entry: ListedEntry }): JSX.Element {
+function EntryRow(props: {
+  entry: ListedEntry
+  height: number
+  index: number
+  isMarked: boolean
+}): JSX.Element {
+  const { entry, height, index, isMarked } = props
+  const row = useRef<HTMLLIElement>(null)
+  useEffect(() => {
+    if (isMarked) row.current?.scrollIntoView({ block: 'center' })
+  }, [isMarked])
   const { method, db, serverid: _, ...rest } = entry
   const id = rest.id ?? Object(rest.item).id
   const attachment: unknown = Object(rest.attachment).name
   return (
-    <li class="entry">
+    <li ref={row} class={isMarked ? 'entry marked' : 'entry'}>
+      <a class="position" href={formatRoute(ledgerAt(height, index))}>
+        {`${height}.${index}`}
+      </a>{' '}
       <span class={`method ${method}`} title={method}>
         {formatMethod(method)}
       </span>{' '}
@@ -324,7 +345,12 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
         <>
           <ol class="blocks">
             {found.blocks.map((matching) => (
-              <BlockCard key={matching.height} matching={matching} isWanted={isWanted} />
+              <BlockCard
+                key={matching.height}
+                matching={matching}
+                isWanted={isWanted}
+                marked={null}
+              />
             ))}
           </ol>
           {found.blocks.length === 0 && <p class="empty">{t().noEntries}</p>}

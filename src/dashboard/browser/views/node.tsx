@@ -12,11 +12,12 @@ import { nodeStatus, useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
 import { CopiedFact, LongText } from '../parts/json.tsx'
 import { Button, Fact, Time, ViewHead } from '../parts/layout.tsx'
-import { FailureNotice, formatFailure, Loading, Notice, Waiting } from '../parts/notices.tsx'
+import { formatFailure, Notice, Waiting } from '../parts/notices.tsx'
 import { route } from '../routing/address.ts'
 import { formatRoute, ledgerAt } from '../routing/routes.ts'
 import { visible } from '../text/visible.ts'
 import { ActivitySection } from './activity.tsx'
+import { EvidenceNotice, PeersSection } from './peers.tsx'
 import { TokensSection } from './tokens.tsx'
 
 /** Returns the facts about the node. Instead of a missing checkpoint, returns the reason as text. */
@@ -76,106 +77,6 @@ export function Node(): JSX.Element {
       <TokensSection />
     </>
   )
-}
-
-type Peers = NonNullable<typeof nodeStatus.value>['peers']
-type ListedPeer = Extract<Peers, readonly unknown[]>[number]
-/** The proof that a key has signed two histories. */
-type KeyEvidence = NonNullable<ListedPeer['evidence']>
-
-function PeersSection(): JSX.Element {
-  const now = nodeStatus.value
-  return (
-    <section class="peers" aria-labelledby="peers-title">
-      <h2 id="peers-title">{t().peers}</h2>
-      <p class="soft">{t().peersAre}</p>
-      {now === null ? <Loading /> : listPeers(now.peers)}
-    </section>
-  )
-}
-
-function listPeers(peers: Peers): JSX.Element {
-  if (peers === 'hidden') return <p class="empty">{t().peersHidden}</p>
-  if (peers instanceof Error) return <FailureNotice error={peers} />
-  if (peers.length === 0) return <p class="empty">{t().noPeers}</p>
-  return (
-    <ul class="peer-list">
-      {peers.map((peer) => (
-        <PeerCard key={`${peer.vkey} ${peer.url}`} peer={peer} />
-      ))}
-    </ul>
-  )
-}
-
-function PeerCard({ peer }: { peer: ListedPeer }): JSX.Element {
-  const { serverid, state, url, push, blocks, lag, current, error, evidence } = peer
-  return (
-    <li class="card peer">
-      <p class="peer-head">
-        <strong>
-          {t().node} {serverid}
-        </strong>{' '}
-        <span class={`state ${state}`}>{t().peerStates[state]}</span>
-      </p>
-      {evidence !== null && (
-        <EvidenceNotice title={t().twoHistories(`${serverid}`)} evidence={evidence} />
-      )}
-      {error !== null && evidence === null && (
-        <Notice title={t().lastError}>
-          {visible(error.message)} ({error.code})
-        </Notice>
-      )}
-      <dl class="facts">
-        <Fact name={t().mirrored}>{blocks === 0 ? t().nothingYet : t().upTo(blocks)}</Fact>
-        <Fact name={t().behind}>{lag === 0 ? t().notBehind : t().blocks(lag)}</Fact>
-        <Fact name={t().lastRound}>{current === null ? t().never : <Time at={current} />}</Fact>
-        <Fact name={t().address}>
-          {url === null ? t().comesItself : <code>{visible(url)}</code>}
-          {push && ` ${t().pushed}`}
-        </Fact>
-      </dl>
-    </li>
-  )
-}
-
-/** Shows two contradicting checkpoints that are signed with the same key. */
-function EvidenceNotice(props: { title: string; evidence: KeyEvidence }): JSX.Element {
-  const { title, evidence } = props
-  return (
-    <div class="notice bad stacked">
-      <p>
-        <strong>{title}</strong> {t().frozenMeans}
-      </p>
-      <p>
-        {t().evidence} {visible(evidence.what)}
-      </p>
-      <p>
-        {isVerifiable(evidence) ? t().evidenceVerifiable : t().evidencePrivate}{' '}
-        <a download="evidence.json" href={`data:application/json,${encodedFile(evidence)}`}>
-          {t().saveEvidence}
-        </a>
-      </p>
-      <details>
-        <summary>{t().signedNotes}</summary>
-        {evidence.notes.map((note) => (
-          <LongText key={note} text={note} />
-        ))}
-      </details>
-    </div>
-  )
-}
-
-function encodedFile(evidence: KeyEvidence): string {
-  return encodeURIComponent(`${JSON.stringify(evidence)}\n`)
-}
-
-/**
- * Whether others can verify the evidence. If there is no proof, others see the contradiction only if the logs of both
- * checkpoints have the same size.
- */
-function isVerifiable({ notes, proof }: KeyEvidence): boolean {
-  const [size, otherSize] = notes.map((note) => note.split('\n')[1])
-  return proof !== null || (size !== undefined && size === otherSize)
 }
 
 /** Shows alerts above every view. */

@@ -82,7 +82,7 @@ function FaultText({ fault: { code, height, index } }: { fault: Fault }): JSX.El
   return (
     <p>
       <strong>
-        <a href={formatRoute(ledgerAt(height))}>
+        <a href={formatRoute(ledgerAt(height, index))}>
           {index === null ? t().badBlock(height) : t().badEntry(`${height}.${index}`)}
         </a>
       </strong>{' '}

@@ -1,0 +1,111 @@
+import { fileRecords } from '../../../exchange/portable.ts'
+import { type LocatedChange, type RefusedChange, recordBatches } from './batches.ts'
+
+/** What happens to a record whose id exists: it is refused, left out, or replaces the item. */
+export type ExistingPolicy = 'fail' | 'skip' | 'replace'
+
+export interface RefusedLine {
+  readonly line: number
+  readonly reason: string
+  /** The record as it is in the file; null for a JSON array. */
+  readonly text: string | null
+}
+
+export interface ImportReport {
+  readonly created: number
+  readonly replaced: number
+  readonly skipped: number
+  readonly refused: readonly RefusedLine[]
+  /** The lines before the first record, such as the header of CSV. */
+  readonly header: string
+}
+
+export interface ImportOptions {
+  readonly db: string
+  readonly isCsv: boolean
+  readonly policy: ExistingPolicy
+  readonly signal: AbortSignal
+  /** Called with the number of finished records. */
+  readonly progress: (done: number) => void
+}
+
+/** Returns the bytes of `file` in UTF-8. Spreadsheets also save texts in UTF-16, with a byte order mark. */
+export async function readUtf8(file: Blob): Promise<Uint8Array> {
+  const bytes = new Uint8Array(await file.arrayBuffer())
+  const mark = `${bytes[0]},${bytes[1]}`
+  const encoding = { '255,254': 'utf-16le', '254,255': 'utf-16be' }[mark]
+  if (encoding === undefined) return bytes
+  return new TextEncoder().encode(new TextDecoder(encoding).decode(bytes))
+}
+
+/**
+ * Creates the items of a file in `db`, with the rules of `daicho load`: a refused record does not stop the others. Errors:
+ * ClientError; InputError if the file cannot be read at all.
+ */
+export async function importFile(bytes: Uint8Array, options: ImportOptions): Promise<ImportReport> {
+  const { db, isCsv, policy, signal, progress } = options
+  const refused: { line: number; reason: string }[] = []
+  const starts: number[] = []
+  async function* changes(): AsyncGenerator<LocatedChange> {
+    for await (const page of fileRecords(bytes, isCsv)) {
+      for (const record of page) {
+        const { line } = record
+        starts.push(line)
+        if (record.kind === 'refused') refused.push({ line, reason: record.reason })
+        if (record.kind !== 'item') continue
+        const { item } = record
+        if (typeof item.id === 'number') refused.push({ line, reason: 'its id is a number' })
+        else yield { line, change: { method: 'create_item', db, item } }
+      }
+    }
+  }
+  const report = await recordBatches(changes(), signal, ({ recorded, refused: others }) =>
+    progress(recorded + others.length + refused.length),
+  )
+  const isExisting = ({ code }: RefusedChange) => code === 'ITEM_EXISTS' && policy !== 'fail'
+  const existing = report.refused.filter(isExisting)
+  const updates = policy === 'replace' ? existing.map(({ change }) => toUpdate(change)) : []
+  const updated = await recordBatches(inTurn(updates), signal, () => {})
+  const others = [...report.refused.filter((one) => !isExisting(one)), ...updated.refused]
+  const all = [
+    ...refused,
+    ...others.map(({ change, reason }) => ({ line: change.line ?? 0, reason })),
+  ]
+  const lines = splitLines(bytes)
+  const texts = isArray(bytes, isCsv) ? null : lines
+  return {
+    created: report.recorded,
+    replaced: updated.recorded,
+    skipped: policy === 'skip' ? existing.length : 0,
+    refused: all
+      .toSorted((one, other) => one.line - other.line)
+      .map((one) => ({ ...one, text: texts && sliceRecord(texts, one.line, starts) })),
+    header: lines.slice(0, (starts[0] ?? 1) - 1).join('\n'),
+  }
+}
+
+async function* inTurn<Value>(values: readonly Value[]): AsyncGenerator<Value> {
+  yield* values
+}
+
+function toUpdate({ change, ...located }: LocatedChange): LocatedChange {
+  const method = change.method === 'create_item' ? 'update_item' : change.method
+  return { ...located, change: { ...change, method } as typeof change }
+}
+
+function splitLines(bytes: Uint8Array): readonly string[] {
+  return new TextDecoder().decode(bytes).split(/\r\n|\n|\r/)
+}
+
+function isArray(bytes: Uint8Array, isCsv: boolean): boolean {
+  return !isCsv && bytes.find((byte) => byte > 0x20) === 0x5b
+}
+
+/** Returns the lines of the record that starts at `line`, up to the next record. */
+function sliceRecord(lines: readonly string[], line: number, starts: readonly number[]): string {
+  const next = starts[starts.indexOf(line) + 1] ?? lines.length + 1
+  return lines
+    .slice(line - 1, next - 1)
+    .join('\n')
+    .trimEnd()
+}

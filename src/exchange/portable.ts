@@ -1,0 +1,28 @@
+// The formats of texts that a browser can load, without the modules of Node.
+import { refuseForeign, requireLines } from './foreign.ts'
+import { csvRecords } from './formats/csv.ts'
+import { arrayRecords, ndjsonRecords } from './formats/json-records.ts'
+import { findLineEnd } from './formats/lines.ts'
+import type { RecordPages } from './formats/record.ts'
+
+const CHUNK_BYTES = 256 * 1024
+const OPEN_ARRAY = 0x5b
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
+
+async function* chunks(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) yield bytes.subarray(at, at + CHUNK_BYTES)
+}
+
+/** Yields the records of a file in UTF-8: CSV, or else a JSON array or NDJSON. Errors: InputError, FormatError. */
+export function fileRecords(file: Uint8Array, isCsv: boolean): RecordPages {
+  const hasMark = BYTE_ORDER_MARK.every((byte, at) => file[at] === byte)
+  const bytes = hasMark ? file.subarray(BYTE_ORDER_MARK.length) : file
+  const start = bytes.subarray(0, CHUNK_BYTES)
+  const lineEnd = findLineEnd(start)
+  if (isCsv) return refuseForeign(csvRecords(chunks(bytes), { types: new Map(), lineEnd }), null)
+  if (start.find((byte) => byte > 0x20) === OPEN_ARRAY) {
+    return refuseForeign(arrayRecords(chunks(bytes)), null)
+  }
+  requireLines(start, lineEnd)
+  return refuseForeign(ndjsonRecords(chunks(bytes), lineEnd), null)
+}
