@@ -184,6 +184,8 @@ it('axe finds no accessibility violation at widths of 1280 and 360 pixels, and i
   await button(page, 'Edit').click()
   await writeJson(page, '{"a":')
   await expectAccessible(page, 'edit-item')
+  // The page asks whether to lose the changes.
+  page.once('dialog', (dialog) => void dialog.accept())
   await page.goto(`${node.url}/#/`)
   await button(page, 'Delete: places').click()
   await expectAccessible(page, 'delete-database')

@@ -187,6 +187,7 @@ it.each([
     '.items tbody tr',
     [
       'a Databases',
+      'button Import',
       'button Add item',
       'input Go to an id',
       'select Order',

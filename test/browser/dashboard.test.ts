@@ -152,6 +152,7 @@ describe('databases and items', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Restore' }).click()
     await shown(page, 'The content of entry 1.0 was restored.')
     expect((await node.send('GET', '/api/fruit/fig')).json.item).toEqual({ id: 'fig', price: 5 })
+    await shown(page, 'Entry 5.0')
     await page.locator('.revisions summary', { hasText: 'Compare' }).first().click()
     await page.getByLabel('Compare with').selectOption({ index: 1 })
     await page.locator('details[open] .differences').getByText('stock').waitFor()
@@ -391,7 +392,10 @@ describe('databases and items', () => {
     await dialog.getByRole('button', { name: 'Change' }).click()
     await shown(page, '120 items were changed')
     const csv = await saved(page, () => button(page, 'Save as CSV').click())
-    expect([csv.text.slice(0, 10), csv.text.split('\r\n').length]).toEqual(['\ufeffid,kind\r', 122])
+    expect([csv.text.slice(0, 10), csv.text.split('\r\n').length]).toEqual([
+      '\ufeffid,kind\r\n',
+      122,
+    ])
     await page.getByLabel('Select: s0', { exact: true }).check()
     await page.getByLabel('Select: s2', { exact: true }).check()
     await button(page, 'Delete selected').click()

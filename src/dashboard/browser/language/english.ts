@@ -65,6 +65,8 @@ export const english = {
   databaseCreated: (db: string) => `Database ${db} was created.`,
   databaseDeleted: (db: string) => `Database ${db} was deleted.`,
   items: (n: number) => count(n, 'item', 'items'),
+  network: 'business network',
+  ofNetwork: 'changed only by its business network',
   // Items
   matches: (n: number) => (n === 1 ? '1 item matches' : `${n.toLocaleString('en')} items match`),
   pageOfPages: (page: number, pages: number) =>
@@ -92,7 +94,7 @@ export const english = {
   columns: 'Columns',
   columnsHint:
     'Members of the items on this page. This browser remembers the choice for this database. Without a choice, each item is shown as JSON.',
-  someOf: (shown: number, all: number) => `${shown} of ${all}`,
+  columnsShown: (shown: number, all: number) => `${shown} of ${all}`,
   indexes: 'Indexes',
   indexesAre:
     'With an index, the node sorts and finds items by a member without reading all items.',

@@ -61,6 +61,8 @@ export const japanese: Texts = {
   databaseCreated: (db) => `データベース ${db} を作成しました。`,
   databaseDeleted: (db) => `データベース ${db} を削除しました。`,
   items: (count) => `${n(count)} 件`,
+  network: 'ビジネスネットワーク',
+  ofNetwork: 'ビジネスネットワークだけが変更できます',
   matches: (count) => `${n(count)} 件が一致`,
   pageOfPages: (page, pages) => `${n(pages)} ページ中 ${n(page)} ページ`,
   summary: '集計',
@@ -86,7 +88,7 @@ export const japanese: Texts = {
   columns: '列',
   columnsHint:
     'このページのアイテムのメンバーです。選択はデータベースごとにこのブラウザーに記憶されます。選ばない場合は JSON で表示します。',
-  someOf: (shown, all) => `${all} 列中 ${shown} 列`,
+  columnsShown: (shown, all) => `${all} 列中 ${shown} 列`,
   indexes: 'インデックス',
   indexesAre: 'インデックスがあると、全アイテムを読まずに並べ替えや検索ができます。',
   declareIndex: 'インデックスを追加',

@@ -4,6 +4,7 @@ import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
+import { useNetworks } from '../node/networks.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useLoaded } from '../parts/hooks.ts'
 import { Button, Field, Trail, ViewHead } from '../parts/layout.tsx'
@@ -81,6 +82,7 @@ function DatabaseList(props: {
 }): JSX.Element {
   const [wanted, setWanted] = useState('')
   const found = props.databases.filter(({ name }) => name.includes(wanted))
+  const networks = useNetworks(found.slice(0, SHOWN_MAX).map(({ name }) => name))
   return (
     <>
       {props.databases.length > 20 && (
@@ -97,7 +99,11 @@ function DatabaseList(props: {
           <li key={db}>
             <a href={formatRoute(itemsAt(db))}>{visible(db)}</a>
             {items !== null && <span class="soft">{t().items(items)}</span>}
-            <Button text={t().delete} subject={db} act={() => props.remove(db)} />
+            {networks.has(db) ? (
+              <span class="state">{t().network}</span>
+            ) : (
+              <Button text={t().delete} subject={db} act={() => props.remove(db)} />
+            )}
           </li>
         ))}
       </ul>

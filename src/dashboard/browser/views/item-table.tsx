@@ -33,7 +33,8 @@ export function ItemTable(
     /** The selected items by their ids; null if all matching items are selected. */
     selected: ReadonlyMap<string, ListedItem> | null
     select: (item: ListedItem, isSelected: boolean) => void
-    remove: (id: string) => void
+    /** Null if the items cannot be changed here. */
+    remove: ((id: string) => void) | null
   },
 ): JSX.Element {
   const { db, items, columns, order, sort, selected, select, remove } = props
@@ -52,13 +53,15 @@ export function ItemTable(
       rows={items.map(({ id, ...members }) => [
         id,
         <>
-          <input
-            type="checkbox"
-            aria-label={`${t().select}: ${visible(id)}`}
-            checked={selected === null || selected.has(id)}
-            disabled={selected === null}
-            onChange={({ currentTarget }) => select({ id, ...members }, currentTarget.checked)}
-          />{' '}
+          {remove !== null && (
+            <input
+              type="checkbox"
+              aria-label={`${t().select}: ${visible(id)}`}
+              checked={selected === null || selected.has(id)}
+              disabled={selected === null}
+              onChange={({ currentTarget }) => select({ id, ...members }, currentTarget.checked)}
+            />
+          )}{' '}
           <a href={formatRoute({ view: 'item', db, id })}>{visible(id)}</a>
         </>,
         ...(isJson ? [<ShortJson value={members} />] : []),
@@ -66,7 +69,7 @@ export function ItemTable(
           const value = findMember({ id, ...members }, path)
           return value === undefined ? null : toShort(value)
         }),
-        <Button text={t().delete} subject={id} act={() => remove(id)} />,
+        remove && <Button text={t().delete} subject={id} act={() => remove(id)} />,
       ])}
     />
   )
@@ -102,7 +105,7 @@ export function ColumnChoice(props: {
   return (
     <details class="filter">
       <summary>
-        {t().columns} <span class="soft">{t().someOf(columns.length, paths.length)}</span>
+        {t().columns} <span class="soft">{t().columnsShown(columns.length, paths.length)}</span>
       </summary>
       <fieldset class="choices">
         <legend class="for-readers">{t().columns}</legend>

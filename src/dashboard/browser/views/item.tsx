@@ -4,6 +4,7 @@ import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { type ItemName, ledger, type ReadItem } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
+import { useNetworks } from '../node/networks.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
 import { ItemEditor } from '../parts/item-editor.tsx'
@@ -46,6 +47,7 @@ export function ItemView({ db, id }: ItemName): JSX.Element {
     reload()
   }
   useChanges(({ entry }) => entry.db === db && findId(entry) === id, changed)
+  const isOwned = useNetworks([db]).has(db)
   if (loaded.state === 'failed' && isUnknownDatabase(loaded.error)) return <NoDatabase db={db} />
   return (
     <>
@@ -65,8 +67,14 @@ export function ItemView({ db, id }: ItemName): JSX.Element {
               <WholeJson value={read.item} />
               <div class="buttons">
                 <CopyButton text={formatItem(read)} label={t().json} />
-                <Button text={t().delete} class="secondary" act={() => setMode('deleting')} />
-                <Button text={t().edit} class="" act={() => setMode('edited')} />
+                {isOwned ? (
+                  <span class="state">{t().ofNetwork}</span>
+                ) : (
+                  <>
+                    <Button text={t().delete} class="secondary" act={() => setMode('deleting')} />
+                    <Button text={t().edit} class="" act={() => setMode('edited')} />
+                  </>
+                )}
               </div>
               <ItemProof key={read.position} shown={{ db, id, ...read }} />
             </section>

@@ -4,6 +4,7 @@ import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
 import { t } from '../language/language.ts'
 import { base, ledger } from '../node/ledger.ts'
 import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
+import { useNetworks } from '../node/networks.ts'
 import { readStored, writeStored } from '../node/storage.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { type Loaded, useLoaded } from '../parts/hooks.ts'
@@ -118,6 +119,7 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
     readCount(db, list.where, signal),
   )
   const indexes = useIndexes(db)
+  const isOwned = useNetworks([db]).has(db)
   const last = useLast(loaded)
   const matches = useLast(counted)
   const count = list.where === null ? (last?.count ?? null) : matches
@@ -153,10 +155,16 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
             {list.where === null ? t().items(count) : t().matches(count)}
           </p>
         )}
-        <Button text={t().importFile} class="secondary" act={() => setAsked('import')} />
-        <Button text={t().addItem} class="" act={() => setAsked('new')} />
+        {isOwned ? (
+          <span class="state">{t().ofNetwork}</span>
+        ) : (
+          <>
+            <Button text={t().importFile} class="secondary" act={() => setAsked('import')} />
+            <Button text={t().addItem} class="" act={() => setAsked('new')} />
+          </>
+        )}
       </ViewHead>
-      {asked === 'import' && <ItemImport {...{ db, dropped, close, changed }} />}
+      {asked === 'import' && !isOwned && <ItemImport {...{ db, dropped, close, changed }} />}
       <ListTools {...{ db, list, columns, indexes, show, sort }} />
       <ItemFilter {...{ items }} where={list.where} apply={(where) => show({ where, page: 1 })} />
       <ColumnChoice {...{ items, columns, choose }} />
@@ -173,21 +181,23 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
               <p class="empty">{formatEmpty(list)}</p>
             ) : (
               <>
-                <SelectionBar
-                  {...{ selection }}
-                  matches={count}
-                  ask={setAsked}
-                  clear={() => setChosen(new Map())}
-                  selectAll={() => setChosen(null)}
-                  selectPage={() =>
-                    setChosen(
-                      new Map([
-                        ...(chosen ?? []),
-                        ...page.items.map((one) => [one.id, one] as const),
-                      ]),
-                    )
-                  }
-                />
+                {!isOwned && (
+                  <SelectionBar
+                    {...{ selection }}
+                    matches={count}
+                    ask={setAsked}
+                    clear={() => setChosen(new Map())}
+                    selectAll={() => setChosen(null)}
+                    selectPage={() =>
+                      setChosen(
+                        new Map([
+                          ...(chosen ?? []),
+                          ...page.items.map((one) => [one.id, one] as const),
+                        ]),
+                      )
+                    }
+                  />
+                )}
                 <ItemTable
                   {...{ db, columns, sort }}
                   items={page.items}
@@ -197,7 +207,7 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
                     const others = [...(chosen ?? [])].filter(([id]) => id !== item.id)
                     setChosen(new Map(isSelected ? [...others, [item.id, item]] : others))
                   }}
-                  remove={(id) => setAsked({ delete: id })}
+                  remove={isOwned ? null : (id) => setAsked({ delete: id })}
                 />
                 <ItemExport {...{ db, columns }} items={page.items} where={list.where} />
               </>
