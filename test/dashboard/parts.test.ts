@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { Session, type SessionState } from '../../src/dashboard/browser/node/session.ts'
 import {
-  type Condition,
   type Conditions,
+  type FormCondition,
   formatWhere,
-  parseWhere,
+  parseConditions,
 } from '../../src/dashboard/browser/text/conditions.ts'
 import { findDifferences, parseItem } from '../../src/dashboard/browser/text/json.ts'
 import {
@@ -17,7 +17,9 @@ import {
 } from '../../src/dashboard/browser/text/visible.ts'
 
 /** Returns conditions that must all hold. */
-function all(...rows: [string, Condition['operator'], Condition['type'], string][]): Conditions {
+function all(
+  ...rows: [string, FormCondition['operator'], FormCondition['type'], string][]
+): Conditions {
   const list = rows.map(([member, operator, type, text]) => ({ member, operator, type, text }))
   return { isAny: false, list }
 }
@@ -80,7 +82,7 @@ it.each<[Conditions, unknown]>([
   const json = formatWhere(form)
   expect(json === undefined ? undefined : JSON.parse(json ?? 'null')).toEqual(where)
   const list = form.list.map((one) => ({ ...one, member: one.member.trim() }))
-  if (typeof json === 'string') expect(parseWhere(json)).toEqual({ ...form, list })
+  if (typeof json === 'string') expect(parseConditions(json)).toEqual({ ...form, list })
 })
 
 it.each([
@@ -93,7 +95,7 @@ it.each([
   ['[1]', null],
   ['{', null],
 ])('the form shows the filter %s as %j conditions, if it can', (where, count) => {
-  expect(parseWhere(where)?.list.length ?? null).toBe(count)
+  expect(parseConditions(where)?.list.length ?? null).toBe(count)
 })
 
 it.each([

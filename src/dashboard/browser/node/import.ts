@@ -20,7 +20,7 @@ export interface ImportReport {
   readonly header: string
 }
 
-export interface ImportOptions {
+export interface FileImportOptions {
   readonly db: string
   readonly isCsv: boolean
   readonly policy: ExistingPolicy
@@ -42,7 +42,10 @@ export async function readUtf8(file: Blob): Promise<Uint8Array> {
  * Creates the items of a file in `db`, with the rules of `daicho load`: a refused record does not stop the others. Errors:
  * ClientError; InputError if the file cannot be read at all.
  */
-export async function importFile(bytes: Uint8Array, options: ImportOptions): Promise<ImportReport> {
+export async function importFile(
+  bytes: Uint8Array,
+  options: FileImportOptions,
+): Promise<ImportReport> {
   const { db, isCsv, policy, signal, progress } = options
   const refused: { line: number; reason: string }[] = []
   const starts: number[] = []

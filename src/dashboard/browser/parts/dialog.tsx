@@ -42,8 +42,7 @@ export function Dialog(
   const action = useAction()
   useLayoutEffect(() => {
     const dialog = element.current
-    dialog?.showModal()
-    // Closing the dialog restores the previous focus.
+    dialog?.showModal() // Closing it restores the previous focus.
     return () => dialog?.close()
   }, [])
   const isConfirmed = confirm === undefined || [confirm, visible(confirm)].includes(typed)

@@ -1,6 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact'
 
-export interface Column {
+export interface TableColumn {
   readonly head: ComponentChildren
   /** The name that a narrow page shows before each cell. */
   readonly label?: string
@@ -11,7 +11,7 @@ export interface Column {
 export function Table(props: {
   class: string
   headings: number
-  columns: readonly Column[]
+  columns: readonly TableColumn[]
   rows: readonly (readonly [key: string | number, ...cells: ComponentChildren[]])[]
 }): JSX.Element {
   return (

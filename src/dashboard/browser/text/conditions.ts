@@ -12,7 +12,7 @@ export interface TypedValue {
   readonly text: string
 }
 
-export interface Condition extends TypedValue {
+export interface FormCondition extends TypedValue {
   readonly member: string
   readonly operator: Operator
 }
@@ -20,7 +20,7 @@ export interface Condition extends TypedValue {
 export interface Conditions {
   /** Whether one condition is enough. */
   readonly isAny: boolean
-  readonly list: readonly Condition[]
+  readonly list: readonly FormCondition[]
 }
 
 const SCALARS = ['text', 'number', 'boolean', 'null'] as const
@@ -72,7 +72,7 @@ export function formatWhere({ isAny, list }: Conditions): string | null | undefi
 }
 
 /** Returns the conditions of a filter, or null if the form cannot show them. */
-export function parseWhere(where: string): Conditions | null {
+export function parseConditions(where: string): Conditions | null {
   const value = parseForeignJsonOrNull(where)
   if (!isJsonObject(value)) return null
   const [[name = '', parts] = [], ...others] = Object.entries(value)
@@ -84,7 +84,7 @@ export function parseWhere(where: string): Conditions | null {
   return isShown ? { isAny, list: lists.flatMap((list) => list ?? []) } : null
 }
 
-function parseMembers(part: Json): readonly Condition[] | null {
+function parseMembers(part: Json): readonly FormCondition[] | null {
   if (!isJsonObject(part)) return null
   const list = Object.entries(part).flatMap(([member, condition]) => {
     const operators = isJsonObject(condition) ? condition : { eq: condition }

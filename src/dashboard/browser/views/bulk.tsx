@@ -15,7 +15,7 @@ import { findDifferences } from '../text/json.ts'
 import { findMember, type ListedItem } from '../text/table.ts'
 
 /** The chosen items of a database: those of the page by their ids, or all that match. */
-export interface Selection {
+export interface ItemSelection {
   readonly db: string
   /** Null: all that match. */
   readonly items: ReadonlyMap<string, ListedItem> | null
@@ -28,7 +28,7 @@ export interface Selection {
 const PATCHES_MAX = 8
 
 /** Yields the ids of the selected items. */
-async function* selectedIds(selection: Selection, signal: AbortSignal): AsyncGenerator<string> {
+async function* selectedIds(selection: ItemSelection, signal: AbortSignal): AsyncGenerator<string> {
   const { db, items, where } = selection
   if (items !== null) yield* items.keys()
   else yield* readMatchingIds({ db, where, signal })
@@ -36,16 +36,18 @@ async function* selectedIds(selection: Selection, signal: AbortSignal): AsyncGen
 
 /** Buttons for the selected items. */
 export function SelectionBar(props: {
-  selection: Selection
+  selection: ItemSelection
   /** Number of all matching items, or null if it is not known. */
   matches: number | null
-  selectPage: () => void
-  selectAll: () => void
-  clear: () => void
+  /** The items of the page. */
+  page: readonly ListedItem[]
+  choose: (items: ItemSelection['items']) => void
   ask: (asked: 'patch-many' | 'delete-many') => void
 }): JSX.Element {
-  const { selection, matches, selectPage, selectAll, clear, ask } = props
+  const { selection, matches, page, choose, ask } = props
   const { count, items } = selection
+  const selectPage = () =>
+    choose(new Map([...(items ?? []), ...page.map((one) => [one.id, one] as const)]))
   return (
     <div class="buttons selection">
       <span class="soft" role="status">
@@ -53,11 +55,11 @@ export function SelectionBar(props: {
       </span>
       <Button text={t().selectPage} class="plain" act={selectPage} />
       {matches !== null && items !== null && (
-        <Button text={t().selectMatches(matches)} class="plain" act={selectAll} />
+        <Button text={t().selectMatches(matches)} class="plain" act={() => choose(null)} />
       )}
       {count > 0 && (
         <>
-          <Button text={t().clear} class="plain" act={clear} />
+          <Button text={t().clear} class="plain" act={() => choose(new Map())} />
           <Button text={t().changeMember} act={() => ask('patch-many')} />
           <Button text={t().deleteSelected} act={() => ask('delete-many')} />
         </>
@@ -87,7 +89,7 @@ function Progress({ done, count }: { done: number | null; count: number }): JSX.
 export function DeleteMany({
   selection,
   ...ends
-}: DialogEnds & { selection: Selection }): JSX.Element {
+}: DialogEnds & { selection: ItemSelection }): JSX.Element {
   const { db, count } = selection
   const { done, setDone, signal } = useProgress()
   const remove = async () => {
@@ -119,7 +121,7 @@ function toPatch(path: string, value: Json): JsonObject {
 
 /** Counts the selected items whose member at `path` differs from `value`. */
 async function countDifferent(
-  { db, items, where }: Selection,
+  { db, items, where }: ItemSelection,
   path: string,
   value: Json,
   signal: AbortSignal,
@@ -140,7 +142,7 @@ const TYPES = ['text', 'number', 'boolean'] as const
 export function PatchMany({
   selection,
   ...ends
-}: DialogEnds & { selection: Selection }): JSX.Element {
+}: DialogEnds & { selection: ItemSelection }): JSX.Element {
   const { db, count } = selection
   const [path, setPath] = useState('')
   const [typed, setTyped] = useState<TypedValue>({ type: 'text', text: '' })

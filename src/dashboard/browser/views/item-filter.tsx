@@ -4,19 +4,19 @@ import { t } from '../language/language.ts'
 import { Button, Choice, Field } from '../parts/layout.tsx'
 import { TypedField } from '../parts/typed-field.tsx'
 import {
-  type Condition,
   type Conditions,
+  type FormCondition,
   formatWhere,
   OPERATORS,
   type Operator,
+  parseConditions,
   parseTyped,
-  parseWhere,
   toTyped,
 } from '../text/conditions.ts'
 import { findMember, type ListedItem, memberPaths, nodePath } from '../text/table.ts'
 import { visible } from '../text/visible.ts'
 
-const EMPTY: Condition = { member: '', operator: 'eq', type: 'text', text: '' }
+const EMPTY: FormCondition = { member: '', operator: 'eq', type: 'text', text: '' }
 const PATHS_MAX = 200
 
 interface FilterState {
@@ -26,7 +26,7 @@ interface FilterState {
 }
 
 function toState(where: string | null): FilterState {
-  const form = where === null ? { isAny: false, list: [EMPTY] } : parseWhere(where)
+  const form = where === null ? { isAny: false, list: [EMPTY] } : parseConditions(where)
   return { form, json: where ?? '' }
 }
 
@@ -45,7 +45,7 @@ export function ItemFilter(props: {
   const where = form === null ? (json.trim() === '' ? null : json) : formatWhere(form)
   const asJson = () => setState({ form: null, json: where ?? '' })
   const asForm = () => setState({ ...toState(json.trim() === '' ? null : json), json })
-  const isShown = form !== null || json.trim() === '' || parseWhere(json) !== null
+  const isShown = form !== null || json.trim() === '' || parseConditions(json) !== null
   return (
     <details class="filter" open={props.where !== null}>
       <summary>{t().filter}</summary>
@@ -98,7 +98,7 @@ function ConditionList(props: {
   const { form, items, change } = props
   const listId = useId()
   const paths = memberPaths(items).flatMap((path) => nodePath(path) ?? [])
-  const replace = (at: number, ...list: readonly Condition[]) =>
+  const replace = (at: number, ...list: readonly FormCondition[]) =>
     change({ list: form.list.toSpliced(at, 1, ...list) })
   return (
     <>
@@ -134,10 +134,10 @@ function ConditionList(props: {
 }
 
 function ConditionRow(props: {
-  condition: Condition
+  condition: FormCondition
   listId: string
   items: readonly ListedItem[]
-  change: (changed: Partial<Condition>) => void
+  change: (changed: Partial<FormCondition>) => void
   remove: (() => void) | null
 }): JSX.Element {
   const { condition, listId, items, change, remove } = props

@@ -13,7 +13,7 @@ export type ListedIndex = Operations['GET /api/config/indexes']['reply']['indexe
 /** Interval between requests for the progress of an index. */
 const POLL_MS = 1_000
 
-export interface Indexes {
+export interface DatabaseIndexes {
   readonly loaded: Loaded<readonly ListedIndex[]>
   readonly declare: (path: string) => Promise<unknown>
   readonly remove: (path: string) => Promise<unknown>
@@ -22,7 +22,7 @@ export interface Indexes {
 }
 
 /** The indexes of a database, whose progress is followed. */
-export function useIndexes(db: string): Indexes {
+export function useIndexes(db: string): DatabaseIndexes {
   const [loaded, reload] = useLoaded(`indexes ${db}`, async (signal) => {
     const { indexes } = await ledger.request('GET /api/config/indexes', {}, { signal })
     return indexes.filter((index) => index.db === db)
@@ -47,7 +47,7 @@ export function useIndexes(db: string): Indexes {
 }
 
 /** Lists the indexes of a database, and lets the user declare and remove them. */
-export function IndexesPanel({ indexes }: { indexes: Indexes }): JSX.Element {
+export function IndexesPanel({ indexes }: { indexes: DatabaseIndexes }): JSX.Element {
   const { loaded, reload, error, declare, remove } = indexes
   const [key, setKey] = useState(0)
   return (
@@ -101,7 +101,7 @@ function IndexProgress({ done, total }: { done: number; total: number }): JSX.El
 /** Tells what an order costs, and offers an index if the order has none. */
 export function OrderCost(props: {
   path: string
-  indexes: Indexes
+  indexes: DatabaseIndexes
   /** Number of items that the node reads for a page, or null if it is not known. */
   count: number | null
   /** Time of the last page, or null while it is loaded. */

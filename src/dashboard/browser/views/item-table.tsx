@@ -7,7 +7,7 @@ import { useAction } from '../parts/hooks.ts'
 import { CopyButton, ShortJson, toShort } from '../parts/json.tsx'
 import { Button } from '../parts/layout.tsx'
 import { FailureNotice } from '../parts/notices.tsx'
-import { type Column, Table } from '../parts/table.tsx'
+import { Table, type TableColumn } from '../parts/table.tsx'
 import { formatRoute } from '../routing/routes.ts'
 import {
   findMember,
@@ -32,12 +32,16 @@ export function ItemTable(
     sort: (order: string | null) => void
     /** The selected items by their ids; null if all matching items are selected. */
     selected: ReadonlyMap<string, ListedItem> | null
-    select: (item: ListedItem, isSelected: boolean) => void
+    choose: (items: ReadonlyMap<string, ListedItem>) => void
     /** Null if the items cannot be changed here. */
     remove: ((id: string) => void) | null
   },
 ): JSX.Element {
-  const { db, items, columns, order, sort, selected, select, remove } = props
+  const { db, items, columns, order, sort, selected, choose, remove } = props
+  const select = (item: ListedItem, isSelected: boolean) => {
+    const others = [...(selected ?? [])].filter(([id]) => id !== item.id)
+    choose(new Map(isSelected ? [...others, [item.id, item]] : others))
+  }
   const isJson = columns.length === 0
   const { label: _, ...idColumn } = sortable('id', t().id, order, sort)
   return (
@@ -81,7 +85,7 @@ function sortable(
   label: string,
   order: string | null,
   sort: (order: string | null) => void,
-): Column {
+): TableColumn {
   const queried = nodePath(path)
   if (queried === null) return { head: label, label }
   const at = [`${queried} ASC`, `${queried} DESC`].indexOf(order ?? '')

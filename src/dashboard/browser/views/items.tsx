@@ -4,23 +4,23 @@ import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
 import { t } from '../language/language.ts'
 import { base, ledger } from '../node/ledger.ts'
 import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
-import { useNetworks } from '../node/networks.ts'
 import { readStored, writeStored } from '../node/storage.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { type Loaded, useLoaded } from '../parts/hooks.ts'
 import { ItemEditor } from '../parts/item-editor.tsx'
 import { Button, Choice, JumpForm, Pages, Trail, ViewHead } from '../parts/layout.tsx'
+import { useNetworks } from '../parts/networks.ts'
 import { isUnknownDatabase, Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
 import { type ItemList, itemsAt, PAGE_SIZES, parseOrder } from '../routing/routes.ts'
 import { parseItem } from '../text/json.ts'
 import { commonPaths, type ListedItem, nodePath } from '../text/table.ts'
-import { DeleteMany, PatchMany, type Selection, SelectionBar } from './bulk.tsx'
+import { DeleteMany, type ItemSelection, PatchMany, SelectionBar } from './bulk.tsx'
 import { NoDatabase } from './databases.tsx'
 import { DeleteItem } from './item.tsx'
 import { ItemFilter } from './item-filter.tsx'
 import { ItemImport } from './item-import.tsx'
-import { type Indexes, IndexesPanel, OrderCost, useIndexes } from './item-indexes.tsx'
+import { type DatabaseIndexes, IndexesPanel, OrderCost, useIndexes } from './item-indexes.tsx'
 import { ItemSummary } from './item-summary.tsx'
 import { ColumnChoice, ItemExport, ItemTable } from './item-table.tsx'
 
@@ -108,72 +108,65 @@ function useDroppedFile(show: () => void): File | null {
 
 type Asked = 'new' | 'import' | 'patch-many' | 'delete-many' | { readonly delete: string } | null
 
-/** Shows the items of a database, page by page. */
-export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element {
-  const [asked, setAsked] = useState<Asked>(null)
-  const dropped = useDroppedFile(() => setAsked('import'))
+/** Loads a page of a list with its number of items, and chooses its columns. */
+function useListing(db: string, list: ItemList) {
   const { columns: _, ...loadedBy } = list
   const key = JSON.stringify([db, loadedBy])
   const [loaded, reload] = useLoaded(key, (signal) => readPage(db, list, signal))
   const [counted, recount] = useLoaded(JSON.stringify([db, list.where]), (signal) =>
     readCount(db, list.where, signal),
   )
-  const indexes = useIndexes(db)
-  const isOwned = useNetworks([db]).has(db)
-  const last = useLast(loaded)
-  const matches = useLast(counted)
-  const count = list.where === null ? (last?.count ?? null) : matches
-  const common = useRef<readonly string[] | null>(null)
-  if (last !== null && last.items.length > 0) common.current ??= commonPaths(last.items)
-  const columns = list.columns ?? rememberedColumns(db) ?? common.current ?? []
   useChanges(({ entry }) => entry.db === db, reload)
   useChanges(({ entry }) => entry.db === db, recount, COUNT_PAUSE_MS)
+  const [last, matches] = [useLast(loaded), useLast(counted)]
+  const common = useRef<readonly string[] | null>(null)
+  if (last !== null && last.items.length > 0) common.current ??= commonPaths(last.items)
+  return {
+    ...{ loaded, reload },
+    items: last?.items ?? [],
+    columns: list.columns ?? rememberedColumns(db) ?? common.current ?? [],
+    count: list.where === null ? (last?.count ?? null) : matches,
+    ms: loaded.state === 'loaded' ? loaded.value.ms : null,
+    refresh: () => {
+      reload()
+      recount()
+    },
+  }
+}
+
+/** Shows the items of a database, page by page. */
+export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element {
+  const [asked, setAsked] = useState<Asked>(null)
+  const dropped = useDroppedFile(() => setAsked('import'))
+  const { loaded, reload, items, columns, count, ms, refresh } = useListing(db, list)
+  const indexes = useIndexes(db)
+  const isOwned = useNetworks([db]).has(db)
   const close = () => setAsked(null)
-  const [chosen, setChosen] = useState<Selection['items']>(new Map())
+  const [chosen, choose] = useState<ItemSelection['items']>(new Map())
   // Other conditions select other items.
-  useEffect(() => setChosen(new Map()), [list.where])
+  useEffect(() => choose(new Map()), [list.where])
   const selection = { db, items: chosen, where: list.where, count: chosen?.size ?? count ?? 0 }
   const changed = () => {
-    setChosen(new Map())
-    reload()
-    recount()
+    choose(new Map())
+    refresh()
   }
   const show = (change: Partial<ItemList>) => goTo(itemsAt(db, { ...list, ...change }))
-  const choose = (chosen: readonly string[]) => {
-    writeStored(columnsKey(db), JSON.stringify(chosen))
-    show({ columns: chosen })
+  const chooseColumns = (paths: readonly string[]) => {
+    writeStored(columnsKey(db), JSON.stringify(paths))
+    show({ columns: paths })
   }
   const sort = (order: string | null) => show({ order, page: 1 })
-  const items = last?.items ?? []
   if (loaded.state === 'failed' && isUnknownDatabase(loaded.error)) return <NoDatabase db={db} />
   return (
     <>
-      <Trail />
-      <ViewHead title={db}>
-        {count !== null && (
-          <p class="count" role="status">
-            {list.where === null ? t().items(count) : t().matches(count)}
-          </p>
-        )}
-        {isOwned ? (
-          <span class="state">{t().ofNetwork}</span>
-        ) : (
-          <>
-            <Button text={t().importFile} class="secondary" act={() => setAsked('import')} />
-            <Button text={t().addItem} class="" act={() => setAsked('new')} />
-          </>
-        )}
-      </ViewHead>
+      <ListHead {...{ db, list, count, isOwned }} ask={setAsked} />
       {asked === 'import' && !isOwned && <ItemImport {...{ db, dropped, close, changed }} />}
       <ListTools {...{ db, list, columns, indexes, show, sort }} />
       <ItemFilter {...{ items }} where={list.where} apply={(where) => show({ where, page: 1 })} />
-      <ColumnChoice {...{ items, columns, choose }} />
+      <ColumnChoice {...{ items, columns }} choose={chooseColumns} />
       <IndexesPanel indexes={indexes} />
       <ItemSummary {...{ db, items }} where={list.where} />
-      <OrderNotice
-        {...{ list, indexes, count }}
-        ms={loaded.state === 'loaded' ? loaded.value.ms : null}
-      />
+      <OrderNotice {...{ list, indexes, count, ms }} />
       <Waiting loaded={loaded} again={reload}>
         {(page) => (
           <>
@@ -183,30 +176,17 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
               <>
                 {!isOwned && (
                   <SelectionBar
-                    {...{ selection }}
+                    {...{ selection, choose }}
+                    page={page.items}
                     matches={count}
                     ask={setAsked}
-                    clear={() => setChosen(new Map())}
-                    selectAll={() => setChosen(null)}
-                    selectPage={() =>
-                      setChosen(
-                        new Map([
-                          ...(chosen ?? []),
-                          ...page.items.map((one) => [one.id, one] as const),
-                        ]),
-                      )
-                    }
                   />
                 )}
                 <ItemTable
-                  {...{ db, columns, sort }}
+                  {...{ db, columns, sort, choose }}
                   items={page.items}
                   order={list.order}
                   selected={chosen}
-                  select={(item, isSelected) => {
-                    const others = [...(chosen ?? [])].filter(([id]) => id !== item.id)
-                    setChosen(new Map(isSelected ? [...others, [item.id, item]] : others))
-                  }}
                   remove={isOwned ? null : (id) => setAsked({ delete: id })}
                 />
                 <ItemExport {...{ db, columns }} items={page.items} where={list.where} />
@@ -226,12 +206,42 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
   )
 }
 
+function ListHead(props: {
+  db: string
+  list: ItemList
+  count: number | null
+  isOwned: boolean
+  ask: (asked: Asked) => void
+}): JSX.Element {
+  const { db, list, count, isOwned, ask } = props
+  return (
+    <>
+      <Trail />
+      <ViewHead title={db}>
+        {count !== null && (
+          <p class="count" role="status">
+            {list.where === null ? t().items(count) : t().matches(count)}
+          </p>
+        )}
+        {isOwned ? (
+          <span class="state">{t().ofNetwork}</span>
+        ) : (
+          <>
+            <Button text={t().importFile} class="secondary" act={() => ask('import')} />
+            <Button text={t().addItem} class="" act={() => ask('new')} />
+          </>
+        )}
+      </ViewHead>
+    </>
+  )
+}
+
 /** Fields that lead to an item, and to another order or size of the page. */
 function ListTools(props: {
   db: string
   list: ItemList
   columns: readonly string[]
-  indexes: Indexes
+  indexes: DatabaseIndexes
   show: (change: Partial<ItemList>) => void
   sort: (order: string | null) => void
 }): JSX.Element {
@@ -282,7 +292,7 @@ function formatOrder(order: string): string {
 
 function OrderNotice(props: {
   list: ItemList
-  indexes: Indexes
+  indexes: DatabaseIndexes
   count: number | null
   ms: number | null
 }): JSX.Element | null {

@@ -1,5 +1,5 @@
-import { useLoaded } from '../parts/hooks.ts'
-import { ledger } from './ledger.ts'
+import { ledger } from '../node/ledger.ts'
+import { useLoaded } from './hooks.ts'
 
 /** Concurrent requests, because browsers allow only six connections per node. */
 const READS_MAX = 4
