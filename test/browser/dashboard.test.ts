@@ -429,7 +429,7 @@ describe('databases and items', () => {
     await shown(page, 'stock.csv')
     await page.locator('.import').getByRole('button', { name: 'Import', exact: true }).click()
     await shown(page, '1,200 items were added, 0 replaced, 0 left out, 3 refused.')
-    await shown(page, 'Line 2403: column n: "x" is not a number')
+    await shown(page, 'Line 2,403: column n: "x" is not a number')
     await expectAccessible(page, 'import')
     const field = page.getByLabel('The refused lines, to correct')
     expect(await field.inputValue()).toBe('id,n:number,name\nold,1,x\nbad,x,y\n/,2,z')
