@@ -19,7 +19,7 @@ const HISTORY = 'GET /api/{db}/{id}/history'
 type ShownRevision = Operations[typeof HISTORY]['reply']['history'][number]
 
 /** Returns the newest `count` + 1 revisions: `count` to show, and one with which the oldest of them is compared. */
-export async function readRevisions(
+export async function readNewestRevisions(
   path: ItemName,
   count: number,
   signal: AbortSignal,
@@ -50,7 +50,7 @@ export function HistorySection(
   const [erasing, setErasing] = useState<readonly string[] | 'former' | null>(null)
   const [restoring, setRestoring] = useState<ShownRevision | null>(null)
   const [loaded, reload] = useLoaded(JSON.stringify([db, id, count]), (signal) =>
-    readRevisions({ db, id }, count, signal),
+    readNewestRevisions({ db, id }, count, signal),
   )
   useEffect(reload, [version])
   const isCurrent = ({ item, position }: ShownRevision) =>

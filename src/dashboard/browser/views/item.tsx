@@ -17,7 +17,7 @@ import { mergeItems, parseItem } from '../text/json.ts'
 import { visible } from '../text/visible.ts'
 import { Attachments } from './attachments.tsx'
 import { NoDatabase } from './databases.tsx'
-import { HistorySection, readRevisions } from './item-history.tsx'
+import { HistorySection, readNewestRevisions } from './item-history.tsx'
 import { ItemProof } from './item-proof.tsx'
 
 interface LoadedItem {
@@ -30,7 +30,7 @@ interface LoadedItem {
 async function readItem(path: ItemName, signal: AbortSignal): Promise<LoadedItem> {
   const read = await ledger.database(path.db).read(path.id, { signal })
   if (read !== null) return { read, deletedAt: null }
-  const [last] = await readRevisions(path, 0, signal)
+  const [last] = await readNewestRevisions(path, 0, signal)
   return { read, deletedAt: last?.method === 'delete_item' ? last.timestamp : null }
 }
 
