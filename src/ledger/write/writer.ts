@@ -24,6 +24,8 @@ import {
 const BLOCK_ENTRIES_MAX = 1_024
 /** Estimated bytes at which a block is complete. A single larger unit of work gets a block of its own. */
 const BLOCK_BYTES = ENTRIES_BYTES_MAX / 16
+/** Fraction of these bounds from which on a queue closes a block at once, because few requests still fit into it. */
+const BLOCK_FULL = 0.75
 /** V8 young generation of the writer thread. The default (48 MB) would dominate the node's memory. */
 const YOUNG_GENERATION_MB = 12
 
@@ -93,6 +95,8 @@ export class LedgerWriter {
   /** Index changes in the thread, oldest first. */
   #indexChanges: PendingIndexChange[] = []
   #queueBytes = 0
+  /** The part of #queueBytes that is not in flight, and its number of entries. */
+  #unsent = { bytes: 0, entries: 0 }
   #isBatchOpen = false
   #stopped: LedgerError | null = null
   #suspended: LedgerError | null = null
@@ -217,8 +221,10 @@ export class LedgerWriter {
       const entries = unit.length
       this.#queue.push({ unit: authored, entries, conditions, bytes, resolve, reject })
       this.#queueBytes += bytes
+      this.#unsent.bytes += bytes
+      this.#unsent.entries += unit.length
       // A network batches its changes itself, so the block need not wait for more requests.
-      if (byNetwork || this.#queue.length >= this.#batchSize) this.#next()
+      if (byNetwork || this.#isBlockDue()) this.#next()
       else this.#openBatch()
     })
   }
@@ -244,6 +250,12 @@ export class LedgerWriter {
     if (this.#stopped === null) this.#next()
     else void this.#worker.terminate()
     await this.#ended.promise
+  }
+
+  #isBlockDue(): boolean {
+    const { bytes, entries } = this.#unsent
+    const isFull = bytes >= BLOCK_FULL * BLOCK_BYTES || entries >= BLOCK_FULL * BLOCK_ENTRIES_MAX
+    return isFull || this.#queue.length >= this.#batchSize
   }
 
   /**
@@ -288,6 +300,10 @@ export class LedgerWriter {
       count += 1
     }
     const block = this.#queue.splice(0, count)
+    for (const pending of block) {
+      this.#unsent.bytes -= pending.bytes
+      this.#unsent.entries -= pending.entries
+    }
     this.#inFlight.push(block)
     const units = block.map(({ unit }) => unit)
     const conditions = new Map<number, RequestConditions>()
@@ -350,7 +366,7 @@ export class LedgerWriter {
       if (!message.stopped) this.#failed ??= error
     }
     // Sends the next block first, so that the thread works while the replies are sent.
-    if (this.#closing || this.#queue.length >= this.#batchSize) this.#next()
+    if (this.#closing || this.#isBlockDue()) this.#next()
     else if (this.#queue.length > 0) this.#openBatch()
   }
 
