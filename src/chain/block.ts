@@ -1,7 +1,7 @@
 import { isCount, isJsonObject } from '../base/json.ts'
 import { parseForeignJsonOrNull } from '../base/strict-json.ts'
 import { ENTRIES_MAX } from './entry.ts'
-import { HASH_BYTES, HmacSha256, hashAt, sha512Hex, toHex } from './hashes.ts'
+import { HASH_BYTES, HmacSha256, hashAt, hashWriter, sha512Hex, toHex } from './hashes.ts'
 import { treeRoot } from './merkle-tree.ts'
 
 /** Version of the chain format. Part of each header, so another version gives other block ids. */
@@ -118,9 +118,10 @@ export function sealBlock(head: Head | null, content: BlockContent): Block {
 function computeCommitments({ entries, timestamps, blinds }: BlockContent): Uint8Array {
   const hmac = new HmacSha256()
   const commitments = new Uint8Array(entries.length * HASH_BYTES)
+  const write = hashWriter(commitments)
   for (const [index, entry] of entries.entries()) {
     const message = `{"entry":${entry},"timestamp":${timestamps[index]}}`
-    commitments.set(hmac.digest(hashAt(blinds, index), message), index * HASH_BYTES)
+    write(hmac.outerMessage(hashAt(blinds, index), message), index * HASH_BYTES)
   }
   return commitments
 }

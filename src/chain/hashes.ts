@@ -9,12 +9,16 @@ interface Node {
   getBuiltinModule(name: 'node:buffer'): {
     Buffer: {
       from(hex: string, as: 'hex'): Uint8Array
-      from(bytes: ArrayBufferLike, at: number, length: number): { toString(as: 'hex'): string }
+      from(
+        bytes: ArrayBufferLike,
+        at: number,
+        length: number,
+      ): { toString(as: 'hex'): string; write(text: string, at: number, as: 'latin1'): number }
       byteLength(text: string): number
     }
   }
   getBuiltinModule(name: 'node:crypto'): {
-    hash?(algorithm: string, bytes: Uint8Array, as: 'hex'): string
+    hash?(algorithm: string, bytes: Uint8Array, as: 'hex' | 'latin1'): string
   }
 }
 
@@ -43,6 +47,20 @@ export const sha256: (bytes: Uint8Array) => Uint8Array =
     : // Requesting hexadecimal digits is twice as fast as requesting bytes (Node 24).
       (bytes) => fromHex(nodeHash('sha256', bytes, 'hex'))
 
+/** Writes the SHA-256 of `bytes` at an offset. */
+export type HashWriter = (bytes: Uint8Array, at: number) => void
+
+/** Returns a writer of hashes into `target`. With many hashes of short texts, it takes half the time of `sha256`. */
+export function hashWriter(target: Uint8Array): HashWriter {
+  if (nodeHash === undefined || NodeBuffer === undefined) {
+    return (bytes, at) => target.set(nobleSha256(bytes), at)
+  }
+  const buffer = NodeBuffer.from(target.buffer, target.byteOffset, target.length)
+  return (bytes, at) => {
+    buffer.write(nodeHash('sha256', bytes, 'latin1'), at, 'latin1')
+  }
+}
+
 /** SHA-512 in lowercase hexadecimal digits. */
 export const sha512Hex: (bytes: Uint8Array) => string =
   nodeHash === undefined
@@ -64,8 +82,14 @@ export class HmacSha256 {
   #inner = new Uint8Array(4_096).fill(INNER_PAD)
   #message = this.#inner.subarray(PAD_BYTES)
   readonly #outer = new Uint8Array(PAD_BYTES + HASH_BYTES).fill(OUTER_PAD)
+  readonly #writeOuter = hashWriter(this.#outer)
 
   digest(key: Uint8Array, message: string): Uint8Array {
+    return sha256(this.outerMessage(key, message))
+  }
+
+  /** Returns the text whose SHA-256 is the HMAC. It is valid until the next call. */
+  outerMessage(key: Uint8Array, message: string): Uint8Array {
     // A UTF-16 unit has at most three bytes of UTF-8. The exact length is counted only if this estimate is too long.
     const isLong = message.length * 3 > this.#message.length
     const bytes = isLong ? utf8Length(message) : 0
@@ -80,8 +104,8 @@ export class HmacSha256 {
       outer[at] = byte ^ OUTER_PAD
     }
     const { written } = UTF8.encodeInto(message, this.#message)
-    outer.set(sha256(inner.subarray(0, PAD_BYTES + written)), PAD_BYTES)
-    return sha256(outer)
+    this.#writeOuter(inner.subarray(0, PAD_BYTES + written), PAD_BYTES)
+    return outer
   }
 }
 

@@ -1,4 +1,4 @@
-import { HASH_BYTES, hashAt, sha256 } from './hashes.ts'
+import { HASH_BYTES, hashAt, hashWriter, sha256 } from './hashes.ts'
 
 // The Merkle tree of RFC 6962 section 2.1: over the commitments of a block, and over the headers of a chain.
 
@@ -42,21 +42,24 @@ export function commitmentPath(hashes: Uint8Array, index: number): Uint8Array[] 
  */
 function rootThrough(hashes: Uint8Array, onLevel: (level: Uint8Array) => void): Uint8Array {
   let level = new Uint8Array(hashes.length)
+  const write = hashWriter(level)
   const leaf = new Uint8Array(1 + HASH_BYTES)
   const node = new Uint8Array(1 + 2 * HASH_BYTES)
   node[0] = 0x01
   for (let at = 0; at < level.length; at += HASH_BYTES) {
     leaf.set(hashes.subarray(at, at + HASH_BYTES), 1)
-    level.set(sha256(leaf), at)
+    write(leaf, at)
   }
   while (level.length > HASH_BYTES) {
     onLevel(level)
     let end = 0
     for (let at = 0; at < level.length; at += 2 * HASH_BYTES) {
       const pair = level.subarray(at, at + 2 * HASH_BYTES)
-      if (pair.length > HASH_BYTES) node.set(pair, 1)
-      // An unpaired last hash moves up unchanged, which gives the tree of the recursive definition.
-      level.set(pair.length > HASH_BYTES ? sha256(node) : pair, end)
+      if (pair.length > HASH_BYTES) {
+        node.set(pair, 1)
+        write(node, end)
+        // An unpaired last hash moves up unchanged, which gives the tree of the recursive definition.
+      } else level.set(pair, end)
       end += HASH_BYTES
     }
     level = level.subarray(0, end)

@@ -32,12 +32,16 @@ export function isOutcomeUnknown(error: unknown): boolean {
   )
 }
 
+/** Number of recorded units after which the log is signed while the load continues, so that its end need not wait. */
+const UNITS_PER_SIGNATURE = 32
+
 /** Returns a target for a ledger that this process has opened and locked. `by`: the author of the changes, or null. */
 export function serviceTarget(service: LedgerService, by: Author | null = null): LoadTarget {
   const made = by === null ? {} : { by }
   const conditionsFor = (key: string) => ({
     ...{ ...made, precondition: null, idempotency: idempotencyFor(key) },
   })
+  let unsigned = 0
   return {
     async createDatabase(db, key, before) {
       if (before !== null) {
@@ -49,6 +53,10 @@ export function serviceTarget(service: LedgerService, by: Author | null = null):
     },
     async record(unit, key) {
       await service.write.recordUnit(unit, conditionsFor(key))
+      unsigned += 1
+      if (unsigned % UNITS_PER_SIGNATURE !== 0) return
+      // A failure does not concern the load, and the end of the load signs again.
+      service.log.checkpoint().catch(() => {})
     },
     async read(db, id) {
       return (await service.read.item(db, id))?.text ?? null

@@ -24,7 +24,7 @@ import {
 const BLOCK_ENTRIES_MAX = 1_024
 /** Estimated bytes at which a block is complete. A single larger unit of work gets a block of its own. */
 const BLOCK_BYTES = ENTRIES_BYTES_MAX / 16
-/** Fraction of these bounds from which on a queue closes a block at once, because few requests still fit into it. */
+/** Fraction of these bounds from which on a few large units close a block at once. */
 const BLOCK_FULL = 0.75
 /** V8 young generation of the writer thread. The default (48 MB) would dominate the node's memory. */
 const YOUNG_GENERATION_MB = 12
@@ -32,9 +32,9 @@ const YOUNG_GENERATION_MB = 12
 // Group commit, tuned with `npm run bench -- ledger single` (docs/decisions/0004-group-commit.md). A block closes when
 // it contains BATCH_FRACTION of the concurrent requests, so that the thread commits one block while the event loop
 // fills the next. Otherwise clients that wait for each reply would synchronize: the event loop would idle while the
-// thread commits, and vice versa. With fewer than BATCH_MIN concurrent requests, blocks are not split. While no block
-// is in flight, a block stays open as long as every event-loop iteration brings more requests, because one large block
-// costs far less than several small blocks.
+// thread commits, and vice versa. With fewer than BATCH_MIN concurrent requests, blocks are not split, unless the
+// requests almost fill a block, like those of a load. While no block is in flight, a block stays open as long as every
+// event-loop iteration brings more requests, because one large block costs far less than several small blocks.
 const BATCH_FRACTION = 0.4
 const BATCH_MIN = 8
 /** Maximum event-loop iterations to wait for more requests before a block closes. */
@@ -252,10 +252,11 @@ export class LedgerWriter {
     await this.#ended.promise
   }
 
+  /** Returns whether the queue need not wait for more requests. */
   #isBlockDue(): boolean {
     const { bytes, entries } = this.#unsent
     const isFull = bytes >= BLOCK_FULL * BLOCK_BYTES || entries >= BLOCK_FULL * BLOCK_ENTRIES_MAX
-    return isFull || this.#queue.length >= this.#batchSize
+    return this.#queue.length >= this.#batchSize || (isFull && this.#queue.length < BATCH_MIN)
   }
 
   /**

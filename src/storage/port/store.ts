@@ -261,13 +261,14 @@ export interface StoreReader {
   itemsByCreation(after: number, limit: number): Promise<ItemRow[]>
   /**
    * Checks whether the block of height `height` only created items with these `ids`, one per entry in this order, and
-   * whether each item is still stored as its entry created it (position and text). If so, returns the number of items
-   * per database, otherwise null. Ids must not contain line feeds.
+   * whether each item is still stored as its entry created it (position and text). `body` has the entries without
+   * authors, one per line. If so, returns the number of items per database, otherwise null. Ids must not contain line
+   * feeds.
    */
   plainCreations(
     height: number,
     ids: readonly string[],
-    body: string | null,
+    body: string,
   ): Promise<Creations[] | null>
   readonly attachments: AttachmentReader
   /**

@@ -3,6 +3,7 @@ import type { Effect } from '../port/effect.ts'
 import { inapplicable } from '../port/errors.ts'
 import { idempotencyDigest, type NewIdempotencyRecord } from '../port/store.ts'
 import { REMOVED } from '../search/declared-indexes.ts'
+import { formatBody } from '../sql/body.ts'
 import { eraseEntries } from '../sql/erasure.ts'
 import { type Index, setBuilt, withoutDatabases } from '../sql/indexes.ts'
 import { Changes, type Known, type RowEffect } from './changes.ts'
@@ -92,7 +93,7 @@ export async function blockStatements(
  */
 function blockStatement(block: Block, leaf: Uint8Array, indexes: string): Statement {
   const { height, id, prevId, nonce, root, entries, timestamps, blinds, commitments } = block
-  const texts = [entries.join('\n'), timestamps.join('\n')]
+  const texts = [formatBody(entries), timestamps.join('\n')]
   const values = [height, leaf, id, prevId, nonce, root, ...texts, blinds, commitments, indexes]
   return { text: SQL.addBlock, values }
 }

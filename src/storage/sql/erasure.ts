@@ -2,8 +2,10 @@ import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
 import type { Effect } from '../port/effect.ts'
 import { erasedEntryText, erasedItemText } from '../port/erasure.ts'
 import { ERASED_FINGERPRINT, idempotencyDigest } from '../port/store.ts'
+import { formatBody, parseBody } from './body.ts'
+import type { Value } from './dialect.ts'
 import type { SqlRows } from './queries.ts'
-import { readBinary, readIdempotencyRecord, text } from './rows.ts'
+import { readBinary, readIdempotencyRecord } from './rows.ts'
 
 const SQL = {
   block: 'SELECT blinds, body FROM blocks WHERE height = $1',
@@ -31,11 +33,12 @@ export type ErasureOutcome = 'impossible' | 'nothing' | 'content'
 /**
  * Applies an `erase_item` entry, inside the transaction of its block. It is impossible if a position does not belong to
  * a former revision of the item or of its attachments. Parts of the content remain in the files of the store until the
- * engine rewrites them.
+ * engine rewrites them. `toBody` is the form in which the engine stores the entries of a block.
  */
 export async function eraseEntries(
   queries: SqlRows,
   { position: eraser, db, of, positions }: Extract<Effect, { kind: 'erase_item' }>,
+  toBody: (entries: readonly string[]) => Value = formatBody,
 ): Promise<ErasureOutcome> {
   let hadContent = false
   const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
@@ -43,7 +46,7 @@ export async function eraseEntries(
     const [row] = await queries.rows(SQL.block, [height])
     if (row === undefined) return 'impossible'
     const blinds = Uint8Array.from(readBinary(row, 'blinds'))
-    const entries = text(row[1], 'body').split('\n')
+    const entries = parseBody(row[1])
     for (const position of positionsInBlock) {
       const { index } = unpackPosition(position)
       const erased = erasedEntryText(entries[index] ?? '', db, of)
@@ -57,7 +60,7 @@ export async function eraseEntries(
       await queries.rows(SQL.removeAttachment, [position])
       await eraseFingerprint(queries, position)
     }
-    await queries.rows(SQL.updateBlock, [height, entries.join('\n'), blinds])
+    await queries.rows(SQL.updateBlock, [height, toBody(entries), blinds])
   }
   if (hadContent) await queries.rows(SQL.addUncompacted, [eraser])
   return hadContent ? 'content' : 'nothing'

@@ -55,12 +55,12 @@ function itemStatements({ page, lines, itemsById, texts }: Dialect) {
     // entries with the block. Compares the sizes first, so that the composed text is not much longer than the block.
     plainCreations: `SELECT count(*), min(i.created), max(i.created), min(i.db), max(i.db), min(d.name),
         ${lines('i.id', 'i.created')}, CASE WHEN min(CASE WHEN i.created = i.revision THEN 1 ELSE 0 END) = 1
-          AND ${lines('$1 || d.name || $2 || i.item || $3', 'i.created')} = coalesce($7, (SELECT body FROM blocks WHERE height = $4))
+          AND ${lines('$1 || d.name || $2 || i.item || $3', 'i.created')} = CAST($4 AS text)
         THEN 1 ELSE 0 END
       FROM items AS i CROSS JOIN databases AS d
       WHERE d.created = i.db AND i.created >= $5 AND i.created < $6
         AND (SELECT sum(octet_length(id) + octet_length(item)) FROM items WHERE created >= $5 AND created < $6)
-          <= (SELECT octet_length(body) FROM blocks WHERE height = $4)`,
+          <= octet_length(CAST($4 AS text))`,
     creations: `SELECT d.name, d.created, count(*) FROM items AS i CROSS JOIN databases AS d
       WHERE d.created = i.db AND i.created >= $1 AND i.created < $2 GROUP BY d.created`,
     indexes: `SELECT d.name, d.created, i.path, i.built, (SELECT max(height) FROM blocks)

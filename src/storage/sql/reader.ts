@@ -164,10 +164,10 @@ export abstract class SqlReader implements StoreReader {
   async plainCreations(
     height: number,
     ids: readonly string[],
-    body: string | null,
+    body: string,
   ): Promise<Creations[] | null> {
     const range = [packPosition(height, 0), packPosition(height + 1, 0)]
-    const values = [...this.#createItemParts, height, ...range, body]
+    const values = [...this.#createItemParts, body, ...range]
     const row = await this.#reads.first(this.#sql.plainCreations, values, (row) => row)
     const [count, first, last, database, other, name, storedIds, isSame] = row ?? []
     // Every position has a row if the range has as many rows as positions.

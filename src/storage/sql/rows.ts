@@ -19,6 +19,7 @@ import type {
   StoredItem,
 } from '../port/store.ts'
 import { READY } from '../search/declared-indexes.ts'
+import { parseBody } from './body.ts'
 
 export type Row = readonly unknown[]
 
@@ -133,7 +134,7 @@ export function readBlockRow(row: Row, serverId: number): Block {
     prevId: prevId === null ? null : text(prevId, 'prev_id'),
     nonce: integer(nonce, 'nonce'),
     root: text(root, 'root'),
-    entries: text(body, 'body').split('\n'),
+    entries: parseBody(body),
     timestamps: integers(timestamps),
     blinds: bytes(blinds, 'blinds'),
     commitments: bytes(commitments, 'commitments'),
@@ -142,7 +143,7 @@ export function readBlockRow(row: Row, serverId: number): Block {
 
 /** Converts the columns body, timestamps. */
 export function readBodyRow([body, timestamps]: Row): { entries: string[]; timestamps: number[] } {
-  return { entries: text(body, 'body').split('\n'), timestamps: integers(timestamps) }
+  return { entries: parseBody(body), timestamps: integers(timestamps) }
 }
 
 /** Converts the columns position, key, fingerprint, entries, timestamp, digest. */

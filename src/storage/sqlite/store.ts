@@ -16,6 +16,7 @@ import {
   sqliteCode,
 } from '../port/errors.ts'
 import type { IndexOutcome, NewIdempotencyRecord, Store } from '../port/store.ts'
+import { packBody } from '../sql/body.ts'
 import { eraseEntries } from '../sql/erasure.ts'
 import { requireNext } from '../sql/next-block.ts'
 import { readHeadRow, readInteger } from '../sql/rows.ts'
@@ -261,7 +262,7 @@ class SqliteStore extends SqliteReader implements Store {
       block.prevId,
       block.nonce,
       block.root,
-      block.entries.join('\n'),
+      packBody(block.entries),
       block.timestamps.join('\n'),
       block.blinds,
       block.commitments,
@@ -271,7 +272,7 @@ class SqliteStore extends SqliteReader implements Store {
   /** An erasure succeeds even in a deleted database, whose entries still have content. */
   async #erase(effect: Extract<Effect, { kind: 'erase_item' }>): Promise<void> {
     this.#applying = effect
-    const outcome = await eraseEntries(this.#shared, effect)
+    const outcome = await eraseEntries(this.#shared, effect, packBody)
     if (outcome === 'impossible') throw inapplicable(effect)
     if (outcome === 'content') this.#rewriting.contentErased()
   }

@@ -118,18 +118,15 @@ export async function plainBlock(block: Block, store: StoreReader): Promise<Plai
   if (findErased(block).size > 0) return null
   const ids: string[] = []
   const texts: string[] = []
-  let isAuthored = false
   for (const text of entries) {
     const entry = rawEntry(text, block.serverId)
     const itemId = entry === null ? parseItemId(text) : entry.id
     // `plainCreations` compares ids as lines, so a block with a line feed in an id is not plain.
     if (itemId === null || itemId.includes('\n')) return null
     ids.push(itemId)
-    const plainText = entry?.plainText ?? text
-    isAuthored ||= plainText !== text
-    texts.push(plainText)
+    texts.push(entry?.plainText ?? text)
   }
-  const creations = await store.plainCreations(height, ids, isAuthored ? texts.join('\n') : null)
+  const creations = await store.plainCreations(height, ids, texts.join('\n'))
   return creations === null ? null : { height, id, count: entries.length, creations }
 }
 
