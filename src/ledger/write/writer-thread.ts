@@ -22,7 +22,7 @@ import type { UnitOfWork, UnitOutcome } from './unit-of-work.ts'
 // was stored, or rejects with OUTCOME_UNKNOWN. The next batch reads the head again. No reply confirms a change that is
 // not durable.
 
-/** Delay of maintenance after a block. */
+/** Delay of maintenance after a block. Without a block since the last step, the next step follows at once. */
 const MAINTENANCE_DELAY_MS = 5
 /** Interval of maintenance without blocks, for work that other processes of the node have left. */
 const IDLE_DELAY_MS = 10_000
@@ -64,6 +64,7 @@ class WriterThread {
   #cancelMaintenance: (() => void) | null = null
   #cancelIdleMaintenance: (() => void) | null = null
   #pauseMs = 0
+  #hasAppended = false
   /** Free disk space in bytes when the disk was full; null if it is not full or belongs to a database server. */
   #freeBytesWhenFull: number | null = null
   /** Whether the database server did not answer the last batch. */
@@ -163,6 +164,7 @@ class WriterThread {
     await this.#store.append(block, effects, records)
     const ms = performance.now() - startedAt
     this.#freeBytesWhenFull = null
+    this.#hasAppended = true
     this.scheduleMaintenance()
     const bytes = entries.reduce((sum, entry) => sum + Buffer.byteLength(entry), 0)
     return { height: block.height, id: block.id, entries: entries.length, bytes, ms }
@@ -226,7 +228,7 @@ class WriterThread {
   /** Schedules the next maintenance step, which runs between two blocks. */
   scheduleMaintenance(): void {
     this.#cancelMaintenance ??= this.#platform.schedule.after(
-      Math.max(MAINTENANCE_DELAY_MS, this.#pauseMs),
+      Math.max(this.#hasAppended ? MAINTENANCE_DELAY_MS : 0, this.#pauseMs),
       () => this.#run(() => this.#maintain()),
     )
   }
@@ -243,6 +245,7 @@ class WriterThread {
     if (this.#stopped) return
     const { clock } = this.#platform
     const startedMs = clock.now()
+    this.#hasAppended = false
     try {
       await this.#checkAvailability()
       const isFull = await this.#isStillFull()

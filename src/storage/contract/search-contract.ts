@@ -342,10 +342,10 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.maintain()).toBe(true)
       expect((await found('fruit', { where })).index).toBeNull()
       await stage.store.maintain()
+      const progress = await stage.store.indexes()
+      expect(progress).toMatchObject([{ isReady: false, total: 4 }])
       await stage.reopen()
-      expect(await stage.store.indexes()).toEqual([
-        { db: 'fruit', path: 'n', isReady: false, done: 1, total: 4 },
-      ])
+      expect(await stage.store.indexes()).toEqual(progress)
       // Concurrent changes affect neither the finished indexes nor the index that is being built.
       await appendEntries(stage.store, [
         update('fruit', { id: '3', n: 7 }),
@@ -364,6 +364,37 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
         { db: 'fruit', path: 'n', isReady: true, done: 5, total: 5 },
       ])
       expect((await verifyStore(stage.store)).finding).toBeNull()
+    })
+
+    it('completes a build that was interrupted at any step, with changes before and after the interruption', async () => {
+      await fruit(2_200)
+      for (let steps = 1; steps <= 6; steps += 1) {
+        const change = (id: number) =>
+          appendEntries(stage.store, [
+            update('fruit', { id: `${id}`, tens: [id, 1] }),
+            update('fruit', { id: `${2_199 - id}`, tens: [id, 2] }),
+            entry.remove('fruit', `${1_000 + id}`),
+            create('fruit', { id: `new${id}`, tens: [id, 3] }),
+          ])
+        await stage.store.addIndex('fruit', 'tens')
+        for (let step = 0; step < steps; step += 1) await stage.store.maintain()
+        await change(10 * steps)
+        await expect(change(10 * steps)).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
+        await stage.store.maintain()
+        await change(10 * steps + 1)
+        await stage.reopen()
+        await change(10 * steps + 2)
+        await stage.store.maintain()
+        expect((await verifyStore(stage.store)).finding).toBeNull()
+        await built()
+        const { where } = read({ where: { tens: 10 * steps + 2 } })
+        const ids = [`${10 * steps + 2}`, `${2_197 - 10 * steps}`, `new${10 * steps + 2}`]
+        const { ids: all } = await found('fruit', { where })
+        expect(all).toEqual(expect.arrayContaining(ids))
+        expect((await verifyStore(stage.store)).finding).toBeNull()
+        await stage.store.removeIndex('fruit', 'tens')
+        await built()
+      }
     })
 
     it('removes indexes with their database or on request, and a new index of the same name starts empty', async () => {

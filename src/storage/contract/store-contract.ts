@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { canonicalJson } from '../../base/canonical-json.ts'
 import {
   type Block,
   type Entry,
@@ -10,6 +11,7 @@ import {
   toHead,
 } from '../../chain/index.ts'
 import { PAGE_CHARACTERS } from '../port/store.ts'
+import { verifyStore } from '../verify/verify.ts'
 import {
   appendEntries,
   CONTRACT_SERVER_ID,
@@ -225,6 +227,34 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       const after = await stage.store.exclusive(read)
       expect(after).toEqual(await read())
       expect(after.slice(0, 2)).toMatchObject([{ text: '{"id":"a","n":"new"}' }, null])
+    })
+
+    it('returns large blocks unchanged, erases parts of them, and verifies both', async () => {
+      await stage.open()
+      const texts = Array.from({ length: 300 }, (_, n) => `${'apple pie '.repeat(5)}台🍎 ${n}`)
+      await appendEntries(stage.store, [
+        entry.createDb('fruit'),
+        ...texts.map((text, n) => entry.create('fruit', `${n}`, text)),
+      ])
+      await appendEntries(stage.store, [entry.update('fruit', '7')])
+      const read = async () => (await stage.store.blocks(serverid, 0, 1))[0]?.entries ?? []
+      const before = await read()
+      expect(before.slice(1)).toEqual(
+        texts.map((text, n) => canonicalJson(entry.create('fruit', `${n}`, text))),
+      )
+      await appendEntries(stage.store, [entry.erase('fruit', '7', ['0.8'])])
+      while (await stage.store.maintain());
+      await stage.expectDurable(async (now) => {
+        const erased = before.with(8, before[8]?.replace(/,"n":"[^"]*"/, '') ?? '')
+        expect((await now.blocks(serverid, 0, 1))[0]?.entries).toEqual(erased)
+        const { created } = (await now.database('fruit')) ?? { created: -1 }
+        const range = { newestFirst: false, limit: 9 }
+        expect(await now.revisions(created, '7', range)).toMatchObject([
+          { text: null },
+          { text: '{"id":"7","n":1}' },
+        ])
+        expect((await verifyStore(now)).finding).toBeNull()
+      })
     })
 
     it('returns the existing ids among many, for any ids', async () => {

@@ -73,6 +73,7 @@ async function strayEntry(queries: SqlRows, indexes: readonly Index[]): Promise<
 
 /**
  * Compares an index with its items: looks up every entry that an item should have, and compares the number of entries.
+ * An index that is being built may have entries of further items.
  */
 async function indexDiffers(queries: IndexRows, index: Index): Promise<string | null> {
   let count = 0
@@ -88,6 +89,7 @@ async function indexDiffers(queries: IndexRows, index: Index): Promise<string | 
     count += wanted.length
     after = last.created
   }
+  if (index.built !== READY) return null
   const [row] = await queries.rows(SQL.count, [index.number])
   return row?.[0] === count ? null : `has ${row?.[0]} entries instead of ${count}`
 }

@@ -158,10 +158,14 @@ export function isIndexWorkDue(indexes: readonly Index[]): boolean {
 }
 
 /**
- * Does a bounded amount of building, or of removing. Call in a transaction that has locked the store. Entries and
- * `built` are committed together, so a crash leaves an index that is correct up to `built`.
+ * Does a bounded amount of building, or of removing. Call in a transaction that has locked the store. `build` does a
+ * step of a build, and returns the index with the state that it has reached. Entries and `built` are committed together,
+ * so a crash leaves an index that is correct up to `built`.
  */
-export async function workOnIndexes(queries: IndexRows): Promise<void> {
+export async function workOnIndexes(
+  queries: IndexRows,
+  build: (index: Index) => Promise<Index> = (index) => buildStep(queries, index),
+): Promise<void> {
   let all = await readIndexes(queries)
   const removed = all.find(({ built }) => built === REMOVED)
   if (removed !== undefined) {
@@ -173,18 +177,35 @@ export async function workOnIndexes(queries: IndexRows): Promise<void> {
     }
   }
   const unfinished = all.find(({ built }) => built !== READY && built !== REMOVED)
-  if (unfinished !== undefined) await replace(queries, all, await build(queries, unfinished))
+  if (unfinished === undefined) return
+  const index = await build(unfinished)
+  if (index.built !== unfinished.built) await replace(queries, all, index)
 }
 
-async function build(queries: IndexRows, index: Index): Promise<Index> {
-  const limits = { items: BUILD_ITEMS, bytes: BUILD_BYTES }
-  const items = await readItems(queries, [index.database, index.built], limits)
-  const reached = { ...index, built: READY }
-  const entries = items.flatMap(({ created, text }) => indexEntries([reached], created, text))
+async function buildStep(queries: IndexRows, index: Index): Promise<Index> {
+  const { entries, built } = await readEntries(queries, index, BUILD_ITEMS)
   if (entries.length > 0) await queries.addEntries(entries)
+  return { ...index, built }
+}
+
+/** Returns the entries of at most `count` items after `index.built`, and the position up to which they reach. */
+export async function readEntries(
+  queries: SqlRows,
+  index: Index,
+  count: number,
+): Promise<{ readonly entries: IndexEntry[]; readonly built: number }> {
+  const limits = { items: count, bytes: BUILD_BYTES }
+  const items = await readItems(queries, [index.database, index.built], limits)
+  const entries = items.flatMap(({ created, text }) =>
+    indexEntries([complete(index)], created, text),
+  )
   let bytes = 0
   for (const { text } of items) bytes += Buffer.byteLength(text)
   // The page has the last items if it has fewer items than the limit and has not reached the size limit.
-  const isLast = items.length < BUILD_ITEMS && bytes < BUILD_BYTES
-  return { ...index, built: isLast ? READY : (items.at(-1)?.created ?? READY) }
+  const isLast = items.length < count && bytes < BUILD_BYTES
+  return { entries, built: isLast ? READY : (items.at(-1)?.created ?? READY) }
+}
+
+export function complete(index: Index): Index {
+  return { ...index, built: READY }
 }

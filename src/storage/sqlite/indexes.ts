@@ -1,26 +1,35 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { IndexOutcome } from '../port/store.ts'
-import { REMOVED } from '../search/declared-indexes.ts'
+import { READY, REMOVED } from '../search/declared-indexes.ts'
 import {
   changeIndex,
+  complete,
   DECLARATIONS,
   type Index,
   type IndexEntry,
   type IndexRows,
   indexEntries,
   isIndexWorkDue,
+  readEntries,
   setBuilt,
   toIndex,
   withoutDatabases,
   workOnIndexes,
 } from '../sql/indexes.ts'
+import { IndexBuild } from './index-build.ts'
 import { SharedStatements } from './reads.ts'
 import { toQueries } from './statements.ts'
+
+/** Maximum items whose entries a step of a build collects, and maximum entries that a step writes. */
+const COLLECTED_ITEMS = 2_000
+const WRITTEN_ENTRIES = 1_500
 
 const SQL = {
   indexes: DECLARATIONS,
   item: 'SELECT created, item FROM items WHERE db = ? AND id = ?',
   addEntry: 'INSERT INTO index_entries (number, key, created, sorts) VALUES (?, ?, ?, ?)',
+  // An interrupted build may have added the entry.
+  addBuilt: `INSERT OR IGNORE INTO index_entries (number, key, created, sorts) VALUES (?, ?, ?, ?)`,
   removeEntry: 'DELETE FROM index_entries WHERE number = ? AND key = ? AND created = ?',
   entry: 'SELECT sorts FROM index_entries WHERE number = ? AND key = ? AND created = ?',
 } as const
@@ -52,20 +61,34 @@ export class SqliteIndexRows extends SharedStatements implements IndexRows {
   }
 }
 
-/** Updates the indexes inside the transaction of each block, and builds new indexes between blocks. */
+/**
+ * Updates the indexes inside the transaction of each block, and builds new indexes between blocks, in the order of their
+ * keys.
+ *
+ * While an index is being built, it may have entries of items after `built`, also after a crash, which loses the entries
+ * that are collected in memory. Each of these entries is an entry of the current item, because a change of the item
+ * removes the entries of the former item.
+ */
 export class Indexes extends SqliteIndexRows {
   #all: readonly Index[] = []
   /** Indexes by database; only databases that have indexes. */
   #byDatabase: ReadonlyMap<number, readonly Index[]> = new Map()
+  #build: IndexBuild | null = null
 
   constructor(connection: DatabaseSync) {
     super(connection)
     this.reload()
   }
 
-  /** Reads the declarations again, after a change or a rollback. */
+  /** Reads the declarations again, after a change. */
   reload(): void {
     this.#set(this.sql.indexes.all().map(toIndex))
+  }
+
+  /** Call after a rollback. The build starts again, because changes that it has noted were not made. */
+  reset(): void {
+    this.#build = null
+    this.reload()
   }
 
   /** Call when an item is created. */
@@ -80,9 +103,10 @@ export class Indexes extends SqliteIndexRows {
     if (indexes === undefined) return
     const [created, before] = this.sql.item.get(database, id) ?? []
     if (typeof created !== 'number' || typeof before !== 'string') return
-    for (const { number, key } of indexEntries(indexes, created, before)) {
+    for (const { number, key } of indexEntries(indexes.map(complete), created, before)) {
       this.sql.removeEntry.run(number, key, created)
     }
+    if (created <= (this.#build?.collected ?? -1)) this.#build?.changed.add(created)
     if (text !== null) this.write(indexEntries(indexes, created, text))
   }
 
@@ -109,13 +133,36 @@ export class Indexes extends SqliteIndexRows {
 
   /** Does a bounded amount of building and purging; call inside a transaction. */
   async work(): Promise<void> {
-    await workOnIndexes(this)
+    await workOnIndexes(this, (index) => this.#buildStep(index))
     this.reload()
+  }
+
+  async #buildStep(index: Index): Promise<Index> {
+    if (this.#build?.number !== index.number) this.#build = new IndexBuild(index)
+    const build = this.#build
+    if (!build.isFull) {
+      const reached = { ...index, built: build.collected }
+      const { entries, built } = await readEntries(this, reached, COLLECTED_ITEMS)
+      build.add(entries, built)
+    } else {
+      for (const { number, key, created, sorts } of build.take(WRITTEN_ENTRIES)) {
+        this.sql.addBuilt.run(number, key, created, sorts ? 1 : 0)
+      }
+    }
+    if (!build.isFull || !build.isEmpty) return index
+    this.#build = null
+    return { ...index, built: build.collected }
   }
 
   #set(all: readonly Index[]): void {
     this.#all = all
-    const active = all.filter(({ built }) => built !== REMOVED)
+    const isBuilt = ({ number, built }: Index) =>
+      number === this.#build?.number && built !== READY && built !== REMOVED
+    if (!all.some(isBuilt)) this.#build = null
+    const { collected } = this.#build ?? { collected: -1 }
+    const active = all
+      .filter(({ built }) => built !== REMOVED)
+      .map((index) => (isBuilt(index) ? { ...index, built: collected } : index))
     this.#byDatabase = Map.groupBy(active, ({ database }) => database)
   }
 }

@@ -2,12 +2,14 @@ import { copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { zstdCompressSync } from 'node:zlib'
 import { expect, it, onTestFinished } from 'vitest'
 import { tamper } from '../../../test/support/tampered.ts'
 import { describeFormerItems } from '../contract/former-contract.ts'
 import { describeRecords } from '../contract/records-contract.ts'
 import { describeSearch } from '../contract/search-contract.ts'
 import { describeStore } from '../contract/store-contract.ts'
+import { findingIn } from '../contract/test-filled.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { lockFolder } from '../location/folder.ts'
 import { openStore, openStoreReader } from '../open.ts'
@@ -182,4 +184,26 @@ it('reports FOLDER_UNUSABLE, not FOLDER_IN_USE, if the lock file cannot be opene
   const path = testFolder()
   mkdirSync(join(path, 'ledger.lock'))
   expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_UNUSABLE')
+})
+
+it('stores long blocks compressed, and finds damaged or oversized ones', async () => {
+  const folder = testFolder()
+  const store = await openStore({ location: folder, serverId, durable: true })
+  const text = 'the quick brown fox '.repeat(10)
+  const items = Array.from({ length: 1_000 }, (_, n) => entry.create('fruit', `${n}`, text))
+  await appendEntries(store, [entry.createDb('fruit'), ...items])
+  await store.close()
+  const database = new DatabaseSync(join(folder, 'ledger.db'))
+  const [row] = database.prepare('SELECT body FROM blocks').all()
+  const body = Buffer.from(row?.body as Uint8Array)
+  expect(body.length).toBeLessThan(60_000)
+  const oversized = zstdCompressSync(Buffer.alloc(2 * 64 * 1024 * 1024))
+  for (const damaged of [oversized, body.subarray(0, -9), Buffer.alloc(9), 7]) {
+    database.prepare('UPDATE blocks SET body = ?').run(damaged)
+    const what = expect.stringContaining('column body has an invalid value')
+    expect(await findingIn(folder)).toMatchObject({ what })
+  }
+  database.prepare('UPDATE blocks SET body = ?').run(body)
+  database.close()
+  expect(await findingIn(folder)).toBeNull()
 })

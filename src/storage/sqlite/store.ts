@@ -323,7 +323,7 @@ class SqliteStore extends SqliteReader implements Store {
     if (this.connection.isTransaction) this.connection.exec('ROLLBACK')
     this.#head = this.#readHead()
     this.#readDatabases()
-    this.#indexes.reload()
+    this.#indexes.reset()
     this.#tree.reset()
   }
 
