@@ -103,22 +103,19 @@ export function changesFor(
   changes: readonly PlannedChange[],
   decisions: readonly ChangeDecision[],
 ): PlannedChange[] {
-  return changes.flatMap((change, at): PlannedChange[] => {
+  return changes.flatMap((change, at): PlannedChange | [] => {
     const { operation } = change
     const decision = decisions[at]
-    if (decision === 'd' && operation.kind === 'delete_item') return [change]
+    if (decision === DECISIONS[operation.kind]) return change
     if (operation.kind === 'delete_item' || (decision !== 'c' && decision !== 'u')) return []
     const { db, id, text } = operation
-    const assigned = operation.kind === 'create_item' && operation.assigned
-    return [
-      {
-        ...change,
-        operation:
-          decision === 'c'
-            ? { kind: 'create_item', db, id, text, assigned }
-            : { kind: 'update_item', db, id, text },
-      },
-    ]
+    return {
+      ...change,
+      operation:
+        decision === 'c'
+          ? { kind: 'create_item', db, id, text, assigned: false }
+          : { kind: 'update_item', db, id, text },
+    }
   })
 }
 
@@ -126,7 +123,8 @@ export function changesFor(
 export function hashChanges(changes: readonly PlannedChange[]): string {
   const texts = changes.map(({ operation }) => {
     const { kind, db, id } = operation
-    return JSON.stringify([kind, db, id]) + ('text' in operation ? operation.text : '')
+    // Names and canonical texts contain no line feed.
+    return `${kind}\n${db}\n${id}\n${'text' in operation ? operation.text : ''}`
   })
   return hash('sha256', texts.join('\n'), 'hex')
 }
