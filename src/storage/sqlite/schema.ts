@@ -14,7 +14,8 @@ const FORMAT = 1
  * - `databases`: identified by the position that created them, so a reused name identifies a new database.
  * - `dropped`: deleted databases that still have items. Maintenance moves the items to `superseded` step by step.
  * - `blocks`: the node's own chain. `body` contains the canonical texts of the entries, one per line, because canonical
- *   JSON has no line feed; a long body is a BLOB, compressed by Zstandard (`packBody`). `timestamps` has one integer per line. `blinds` and `commitments` have 32 bytes per entry.
+ *   JSON has no line feed; a long body is a BLOB, compressed by Zstandard (`packBody`). `timestamps` has one integer per
+ *   line. `blinds` and `commitments` have 32 bytes per entry.
  * - `items`: stored in creation order, so that new items are appended. An index finds items by id.
  * - `attachments`: one row per `create_attachment` entry that is not erased. `db` is the position that created the
  *   database. `ended` is the position of the next entry about the same name of the same item id, so at most one row of
