@@ -265,11 +265,7 @@ export interface StoreReader {
    * authors, one per line. If so, returns the number of items per database, otherwise null. Ids must not contain line
    * feeds.
    */
-  plainCreations(
-    height: number,
-    ids: readonly string[],
-    body: string,
-  ): Promise<Creations[] | null>
+  plainCreations(height: number, ids: readonly string[], body: string): Promise<Creations[] | null>
   readonly attachments: AttachmentReader
   /**
    * Lists an item's history, including deletions. A page ends with the revision for which the blocks that were read for
