@@ -3,6 +3,7 @@ import { backupCommand } from './commands/backup.ts'
 import { configCommand } from './commands/config.ts'
 import { copyCommand } from './commands/copy.ts'
 import { countCommand } from './commands/count.ts'
+import { diffCommand } from './commands/diff.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { dumpCommand } from './commands/dump.ts'
 import { exportCommand } from './commands/export.ts'
@@ -34,6 +35,7 @@ export function createCommands(): Command[] {
     userCommand(),
     tokenCommand(),
     countCommand(),
+    diffCommand(),
     indexCommand(),
     imageCommand(),
     ratesCommand(),

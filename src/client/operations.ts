@@ -123,6 +123,27 @@ export interface Operations {
       at?: number
     }
   }
+  /** List the items that were created, updated or deleted between two states */
+  'GET /api/config/diff': {
+    input: {
+      query: { db?: string; from: string; to?: string; docs?: 'true' | '1' | 'false' | '0' }
+    }
+    reply: {
+      changes: readonly {
+        db: string
+        id: string
+        change: 'created' | 'updated' | 'deleted'
+        /** Any JSON object */
+        before?: { [member: string]: unknown }
+        /** Any JSON object */
+        after?: { [member: string]: unknown }
+      }[]
+      /** Height of the last block of the former state */
+      from: number
+      /** Height of the last block of the later state */
+      to: number
+    }
+  }
   /** List the history of one item, even if it is deleted */
   'GET /api/{db}/{id}/history': {
     input: {
@@ -243,7 +264,7 @@ export interface Operations {
   'GET /api/{db}/{id}/attachments': {
     input: {
       path: { db: string; id: string }
-      query?: { limit?: number; offset?: number; after?: string }
+      query?: { limit?: number; offset?: number; after?: string; at?: string }
     }
     reply: {
       attachments: readonly {
@@ -256,6 +277,8 @@ export interface Operations {
       }[]
       limit: number
       offset: number
+      /** Height of the block to which the reply belongs */
+      at?: number
     }
   }
   /** List the indexes of the databases of this node */

@@ -15,6 +15,7 @@ import { aggregationRoutes } from './api/aggregation.ts'
 import { refuseIgnoredAt } from './api/as-of.ts'
 import { attachmentRoutes } from './api/attachments.ts'
 import { changesRoutes } from './api/changes.ts'
+import { differenceRoutes } from './api/differences.ts'
 import { erasureRoutes, historyRoutes } from './api/history.ts'
 import { basicCheck, homePage, sessionRoutes } from './api/home-page.ts'
 import { itemListRoutes } from './api/item-lists.ts'
@@ -141,6 +142,7 @@ function dataRoutes(app: HttpApp, ledger: LedgerService): void {
   itemRoutes(app, ledger)
   itemListRoutes(app, ledger)
   aggregationRoutes(app, ledger)
+  differenceRoutes(app, ledger)
   historyRoutes(app, ledger.history)
   ledgersRoutes(app, ledger)
   changesRoutes(app, ledger)

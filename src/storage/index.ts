@@ -37,6 +37,7 @@ export {
 export {
   ErasureCheck,
   erasedEntryText,
+  erasedItemText,
 } from './port/erasure.ts'
 export {
   DamageError,
@@ -50,6 +51,7 @@ export type {
   AttachmentReader,
   AttachmentRow,
   DiskUsage,
+  FormerItem,
   FoundItem,
   FoundItems,
   IndexOutcome,

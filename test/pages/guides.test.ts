@@ -10,6 +10,8 @@ itPrintsWhatPagesSay([
   ['docs/how-to/backup.md', 8],
   ['docs/how-to/migrate.md', 14],
   ['docs/how-to/second-node.md', 8],
+  ['docs/how-to/as-of-a-date.md', 7],
+  ['docs/how-to/what-changed.md', 7],
   ['docs/how-to/tokens.md', 7],
   ['docs/how-to/auditor.md', 9],
   ['docs/how-to/erase-personal-data.md', 7],

@@ -36,17 +36,26 @@ export const refuseIgnoredAt: onRequestHookHandler = ({ query, routeOptions }, _
  * Errors: 400 for anything but a height or a time; HEIGHT_UNKNOWN.
  */
 export async function requireState(
-  { read }: LedgerService,
+  ledger: LedgerService,
   at: string | undefined,
   reply: FastifyReply,
 ): Promise<AsOf | null> {
   if (at === undefined) return null
-  const isHeight = isHeightText(at)
-  const asOf = await (isHeight ? read.asOfHeight(Number(at)) : read.asOfTime(requireTime(at)))
-  // What is committed up to a height never changes; refusals replace this header.
-  if (isHeight) reply.header('cache-control', 'private, max-age=31536000, immutable')
+  const asOf = await findState(ledger, at)
+  if (isHeightText(at)) setUnchanging(reply)
   reply.header('ledger-height', asOf.height)
   return asOf
+}
+
+/** Returns the state that `at` names. Errors: as for `requireState`. */
+export function findState({ read }: LedgerService, at: string): Promise<AsOf> {
+  return isHeightText(at) ? read.asOfHeight(Number(at)) : read.asOfTime(requireTime(at))
+}
+
+/** Lets a client keep a reply forever, because what is committed up to a height never changes. */
+export function setUnchanging(reply: FastifyReply): void {
+  // A refusal replaces this header.
+  reply.header('cache-control', 'private, max-age=31536000, immutable')
 }
 
 /** Whether `at` is the height of a block, not a time. */

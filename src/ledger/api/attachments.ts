@@ -3,6 +3,7 @@ import { attachmentText } from '../../chain/index.ts'
 import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
+import { At, AtReply, requireState, sameState } from './as-of.ts'
 import { readItemConditions, readUploadConditions } from './conditions.ts'
 import {
   AnyBytes,
@@ -23,6 +24,7 @@ import {
   namePattern,
   okReply,
   operation,
+  TokenQuery,
 } from './schemas.ts'
 
 const AttachmentParams = Type.Object({
@@ -46,11 +48,14 @@ const AttachmentListQuery = Type.Object({
   after: Type.Optional(
     Type.String({ description: 'Only attachments whose name follows this name, bytewise' }),
   ),
+  at: At,
 })
+const AttachmentQuery = Type.Object({ ...TokenQuery.properties, at: At })
 const AttachmentListReply = okReply({
   attachments: Type.Array(Attachment),
   limit: Type.Integer(),
   offset: Type.Integer(),
+  at: AtReply,
 })
 
 const PATH = '/api/:db/:id/attachments/:name'
@@ -142,6 +147,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
   const read = operation('attachments', 'readAttachment', {
     summary: 'Read an attachment, or the parts that `Range` selects',
     params: AttachmentParams,
+    query: AttachmentQuery,
     reply: AnyBytes('The bytes, with the `Content-Type` of the upload'),
     others: { 206: AnyBytes('The parts that `Range` selects'), ...failures },
     config: { scope: 'db:{db}:read', lasting: true, documentedHeaders: ConditionHeaders },
@@ -159,9 +165,11 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { db, id, name } = request.params
+      const asOf = await requireState(ledger, request.query.at, reply)
+      if (asOf === null) reply.header('cache-control', 'no-cache')
       // `Range` applies only to GET (RFC 9110 section 14.2).
       const requested = { ...readContentRequest(request), range: undefined }
-      const attachment = await ledger.attachments.read(db, id, name)
+      const attachment = await ledger.attachments.read(db, id, name, asOf)
       const { status, headers: own } = contentReplyTo(requested, attachment)
       return setLedgerPosition(reply.code(status).headers(own), ledger, attachment.position).send()
     },
@@ -170,7 +178,9 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     const { db, id, name } = request.params
     rejectExecution(request.headers)
     const requested = readContentRequest(request)
-    const opened = await ledger.attachments.open(db, id, name)
+    const asOf = await requireState(ledger, request.query.at, reply)
+    if (asOf === null) reply.header('cache-control', 'no-cache')
+    const opened = await ledger.attachments.open(db, id, name, asOf)
     setLedgerPosition(reply, ledger, opened.attachment.position)
     return sendAttachment(request, reply, { ...opened, requested })
   })
@@ -186,10 +196,13 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
       reply: AttachmentListReply,
       config: { scope: 'db:{db}:read', lasting: true },
     }),
-    async ({ params: { db, id }, query }, reply) => {
+    async ({ params: { db, id }, query, headers }, reply) => {
+      const asOf = await requireState(ledger, query.at, reply)
+      const same = sameState(reply, asOf, headers)
+      if (same !== null) return same
       const range = { ...requireRange(query), after: query.after ?? '' }
-      const pages = await ledger.attachments.list(db, id, range)
-      return sendText(reply, attachmentListReply(pages, range))
+      const pages = await ledger.attachments.list(db, id, range, asOf)
+      return sendText(reply, attachmentListReply(pages, { ...range, at: asOf?.height }))
     },
   )
 }

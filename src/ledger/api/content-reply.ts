@@ -112,7 +112,7 @@ const SAFETY_HEADERS = {
  */
 export function contentReplyTo(requested: ContentRequest, attachment: Attachment): ContentReply {
   const tag = formatTag(attachment)
-  const headers = { etag: tag, 'cache-control': 'no-cache', 'accept-ranges': 'bytes' }
+  const headers = { etag: tag, 'accept-ranges': 'bytes' }
   const { precondition } = requested
   const status = precondition === null ? 200 : readStatus(precondition, attachment.sha256)
   if (status !== 200) return { status, headers, pieces: [] }

@@ -254,7 +254,10 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
       rejectExecution(request.headers)
       const requested = readContentRequest(request)
       const opened = await mirrors.requireBlobs(parseServerId(serverid)).open(sha256)
-      return sendAttachment(request, reply.header('vary', VARY), { ...opened, requested })
+      return sendAttachment(request, reply.headers({ vary: VARY, 'cache-control': 'no-cache' }), {
+        ...opened,
+        requested,
+      })
     },
   )
 }

@@ -16,7 +16,8 @@ import type { FoundItem, StoredRevision } from '../../storage/index.ts'
 import { LedgerError, statusOfLedger } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
 import { statusOfPeers } from '../peers/errors.ts'
-import type { ListRange } from '../read/pages.ts'
+import type { Difference } from '../read/differences.ts'
+import type { AsOf, ListRange } from '../read/pages.ts'
 import type { ListedId } from '../read/reads.ts'
 
 /** The HTTP status of each error code of a request. */
@@ -144,9 +145,10 @@ export function itemListReply(
 /** Builds the reply of `GET /api/{db}/{id}/attachments`. */
 export function attachmentListReply(
   pages: AsyncIterable<Attachment[]>,
-  range: ListRange,
+  range: Pick<ListEnd, 'limit' | 'offset' | 'at'>,
 ): Readable {
-  return listStream(listText('attachments', pages, attachmentText), range)
+  const ending = () => (range.at === undefined ? '' : `,"at":${range.at}`)
+  return listStream(listText('attachments', pages, attachmentText), range, ending)
 }
 
 /** Builds the reply of `GET /api/{db}/{id}/history` from pages with up to `limit` + 1 revisions. */
@@ -174,6 +176,23 @@ function revisionJson({ position, timestamp, kind, text, ...made }: StoredRevisi
   const author = by === undefined ? '' : `,"by":${canonicalJson({ ...by })}`
   const why = reason === undefined ? '' : `,"reason":${canonicalString(reason)}`
   return `{"position":"${positionText(position)}","timestamp":${timestamp},"method":"${kind}"${item}${author}${why}}`
+}
+
+/** Builds the reply of `GET /api/config/diff`. */
+export function differencesReply(
+  pages: AsyncIterable<Difference[]>,
+  from: AsOf,
+  to: AsOf,
+): Readable {
+  const texts = listText('changes', pages, ({ db, id, change, before, after }) => {
+    const items = [
+      before === null ? '' : `,"before":${before}`,
+      after === null ? '' : `,"after":${after}`,
+    ]
+    const item = `"db":${canonicalString(db)},"id":${canonicalString(id)}`
+    return `{${item},"change":"${change}"${items.join('')}}`
+  })
+  return replyStream(texts, () => `,"from":${from.height},"to":${to.height}`)
 }
 
 /** Builds the reply of `GET /api/ledgers`. */

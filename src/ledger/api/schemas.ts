@@ -16,7 +16,7 @@ export const ChainParams = Type.Object({ serverid })
 /** Pattern of a position, `<height>.<index>`, which `parsePosition` parses. */
 export const POSITION_PATTERN = '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$'
 
-const AnyItem = Type.Unsafe<JsonObject>(
+export const AnyItem = Type.Unsafe<JsonObject>(
   Type.Object({}, { additionalProperties: true, description: 'Any JSON object' }),
 )
 
@@ -34,7 +34,7 @@ export const Count = (description?: string) =>
     ...(description === undefined ? {} : { description }),
   })
 
-const flag = (description: string) =>
+export const flag = (description: string) =>
   Type.Optional(Type.Enum(['true', '1', 'false', '0'], { description }))
 
 /** Returns whether a `flag` parameter is on. */

@@ -26,6 +26,7 @@ const READS = [
   `/api/a?${filter({ where: { n: { gt: 2 } }, order: 'n DESC', limit: 3 })}&count=true`,
   `/api/a?${filter({ order: ['k', 'n'], fields: ['n', 'k'], offset: 1 })}`,
   `/api/b?${filter({ where: { or: [{ k: 'x' }, { n: 1 }] } })}&docs=1`,
+  ...['/api/a/i1/attachments?', '/api/a/i1/attachments?after=m&', '/api/a/i1/attachments/n?'],
   '/api/config/aggregate?db=a&group=k&sum=n&max=n',
   `/api/config/aggregate?db=b&avg=n&${filter({ where: { n: { lt: 4 } } })}`,
 ]
@@ -38,8 +39,72 @@ const anyChange = fc.oneof(
     n: fc.nat(6),
     k: fc.constantFrom('x', 'y'),
   }),
-  fc.record({ kind: fc.constantFrom('toggle', 'mixed'), db: fc.constantFrom('a', 'b') }),
+  fc.record({ kind: fc.constantFrom('attach', 'attach', 'detach'), n: fc.nat(3) }),
+  fc.record({ kind: fc.constantFrom('toggle', 'make'), db: fc.constantFrom('a', 'b') }),
 )
+
+type Change = typeof anyChange extends fc.Arbitrary<infer Value> ? Value : never
+type Found = { db: string; id: string; change: string; before?: object; after?: object }
+type Item = { db: string; id: string; revision: number; text: string }
+
+interface Seen {
+  readonly at: string
+  readonly time: string
+  readonly replies: readonly { status: number; json: object; text: string }[]
+  readonly items: readonly Item[]
+}
+
+/** Returns the items of all databases, in the order of names and ids. */
+async function readItems(): Promise<Item[]> {
+  const found: Item[] = []
+  for (const db of await node.service.read.databases()) {
+    const all = { limit: 0, offset: 0, after: null }
+    for await (const page of await node.service.read.items(db, all)) {
+      found.push(...page.map(({ id, revision, text }) => ({ db, id, revision, text })))
+    }
+  }
+  return found.toSorted((a, b) => (`${a.db} ${a.id}` < `${b.db} ${b.id}` ? -1 : 1))
+}
+
+function differencesBetween(old: readonly Item[], now: readonly Item[], docs: boolean): Found[] {
+  const name = ({ db, id }: Item) => `${db} ${id}`
+  const byName = (items: readonly Item[]) => new Map(items.map((item) => [name(item), item]))
+  const [before, after] = [byName(old), byName(now)]
+  const names = [...new Set([...before.keys(), ...after.keys()])].sort()
+  return names.flatMap((each): Found[] => {
+    const [one, other] = [before.get(each), after.get(each)]
+    const { db = '', id = '' } = one ?? other ?? {}
+    if (one?.revision === other?.revision) return []
+    const change = one === undefined ? 'created' : other === undefined ? 'deleted' : 'updated'
+    const item = (given: Item | undefined) =>
+      given === undefined ? undefined : JSON.parse(given.text)
+    const texts = docs ? { before: item(one), after: item(other) } : {}
+    return [JSON.parse(JSON.stringify({ db, id, change, ...texts }))]
+  })
+}
+
+/** Makes a change, and adds the state after it to `seen`. */
+async function makeAndSee(change: Change, seen: Seen[]): Promise<void> {
+  clock.time += 1_000
+  const db = 'db' in change ? change.db : 'a'
+  if (!('db' in change)) {
+    const path = `/api/a/i1/attachments/${['n', 'm', 'o', 'n'][change.n]}`
+    await node.send(change.kind === 'attach' ? 'PUT' : 'DELETE', path, `${change.n}`)
+  } else if ('id' in change) {
+    const item = { id: `i${change.id}`, n: change.n, k: change.k }
+    if (change.kind === 'remove') await node.send('DELETE', `/api/${db}/${item.id}`)
+    else if ((await node.send('POST', `/api/${db}`, item)).status === 409) {
+      await node.send('POST', `/api/${db}/${item.id}`, item)
+    }
+  } else if ((await node.send('POST', `/api/${db}`)).status === 409) {
+    if (change.kind === 'toggle') await node.send('DELETE', `/api/${db}`)
+  }
+  const head = await node.service.store.head(node.service.serverId)
+  if (head === null) return
+  const time = new Date(clock.time).toISOString()
+  const replies = await Promise.all(READS.map((path) => get(path)))
+  seen.push({ at: String(head.height), time, replies, items: await readItems() })
+}
 
 it('returns for each height what was the current state then, in lists, searches, counts and aggregations', async () => {
   let compared = 0
@@ -48,28 +113,8 @@ it('returns for each height what was the current state then, in lists, searches,
       fc.array(anyChange, { minLength: 5, maxLength: 25 }),
       fc.array(fc.tuple(fc.nat(), fc.nat(READS.length - 1)), { minLength: 15, maxLength: 15 }),
       async (changes, questions) => {
-        const seen: { at: string; time: string; replies: { status: number; json: object }[] }[] = []
-        for (const change of changes) {
-          clock.time += 1_000
-          const { db } = change
-          if ('id' in change) {
-            const item = { id: `i${change.id}`, n: change.n, k: change.k }
-            if (change.kind === 'remove') await node.send('DELETE', `/api/${db}/${item.id}`)
-            else if ((await node.send('POST', `/api/${db}`, item)).status === 409) {
-              await node.send('POST', `/api/${db}/${item.id}`, item)
-            }
-          } else if ((await node.send('POST', `/api/${db}`)).status === 409) {
-            if (change.kind === 'toggle') await node.send('DELETE', `/api/${db}`)
-          }
-          const head = await node.service.store.head(node.service.serverId)
-          if (head === null) continue
-          const time = new Date(clock.time).toISOString()
-          seen.push({
-            at: String(head.height),
-            time,
-            replies: await Promise.all(READS.map((path) => get(path))),
-          })
-        }
+        const seen: Seen[] = []
+        for (const change of changes) await makeAndSee(change, seen)
         for (const [number, read] of questions) {
           const state = seen[number % seen.length]
           const then = state?.replies[read]
@@ -79,6 +124,10 @@ it('returns for each height what was the current state then, in lists, searches,
             expect([READS[read], at, now.status]).toEqual([READS[read], at, then.status])
             if (now.status !== 200) continue
             compared += 1
+            if (READS[read]?.includes('/n?')) {
+              expect([at, now.text]).toEqual([at, then.text])
+              continue
+            }
             const { at: height = Number(state.at), ...rest } = now.json
             const { height: _height, ...before } = then.json as { height?: number }
             const { height: _now, ...after } = rest
@@ -95,6 +144,61 @@ it('returns for each height what was the current state then, in lists, searches,
     { numRuns: roundsOf(25) },
   )
   expect(compared).toBeGreaterThan(20)
+})
+
+it('lists the differences between any two heights as a comparison of the two states', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(anyChange, { minLength: 3, maxLength: 25 }),
+      fc.array(fc.tuple(fc.nat(), fc.nat(), fc.boolean()), { minLength: 8, maxLength: 8 }),
+      async (changes, pairs) => {
+        const seen: Seen[] = []
+        for (const change of changes) await makeAndSee(change, seen)
+        for (const [one, other, docs] of seen.length === 0 ? [] : pairs) {
+          const [from, to] = [one % seen.length, other % seen.length].sort((a, b) => a - b)
+          const [old, now] = [seen[from ?? 0], seen[to ?? 0]]
+          if (old === undefined || now === undefined) continue
+          const expected = differencesBetween(old.items, now.items, docs)
+          const key = ({ db, id }: { db: string; id: string }) => `${db} ${id}`
+          for (const db of [null, 'a']) {
+            const only = db === null ? '' : `&db=${db}`
+            const path = `/api/config/diff?from=${old.at}&to=${now.time}${docs ? '&docs=1' : ''}${only}`
+            const { status, json } = await get(path)
+            const some = expected.filter((each) => db === null || each.db === db)
+            if (status === 404) {
+              expect(some).toEqual([])
+              continue
+            }
+            const found = json.changes.toSorted((a: Found, b: Found) => (key(a) < key(b) ? -1 : 1))
+            expect([path, found]).toEqual([path, some])
+            expect([json.from, json.to]).toEqual([Number(old.at), Number(now.at)])
+          }
+        }
+      },
+    ),
+    { numRuns: roundsOf(25) },
+  )
+})
+
+it('rejects differences that end before they begin or concern no database, and lets a client keep those of two heights', async () => {
+  await fill()
+  expect((await get('/api/config/diff?from=2&to=1')).json.code).toBe('REQUEST_INVALID')
+  expect((await get('/api/config/diff?to=1')).json.code).toBe('REQUEST_INVALID')
+  expect((await get('/api/config/diff?from=7')).json.code).toBe('HEIGHT_UNKNOWN')
+  expect((await get('/api/config/diff?from=0&db=none')).json.code).toBe('DATABASE_NOT_FOUND')
+  const { text, sent } = await get('/api/config/diff?db=fruit&from=0&to=1&docs=true')
+  expect(text).toBe(
+    '{"status":true,"changes":[{"db":"fruit","id":"x","change":"created","after":{"id":"x","n":1}}],"from":0,"to":1}',
+  )
+  expect([sent.get('etag'), sent.get('cache-control')]).toEqual([
+    '"0-1"',
+    'private, max-age=31536000, immutable',
+  ])
+  expect((await get('/api/config/diff?from=1')).json).toEqual({
+    status: true,
+    changes: [{ db: 'fruit', id: 'y', change: 'created' }],
+    ...{ from: 1, to: 2 },
+  })
 })
 
 async function fill() {

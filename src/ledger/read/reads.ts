@@ -80,10 +80,15 @@ export class LedgerReads {
     return asOf === null ? this.#store.databases() : this.#store.databasesBefore(asOf.before)
   }
 
+  /** Returns the state after the newest block. */
+  async asOfHead(): Promise<AsOf> {
+    return toAsOf(await this.#height())
+  }
+
   /** Returns the state after the block at `height`. Errors: HEIGHT_UNKNOWN. */
   async asOfHeight(height: number): Promise<AsOf> {
     const head = await this.#height()
-    if (height <= head) return { height, before: packPosition(height + 1, 0) }
+    if (height <= head) return toAsOf(height)
     throw new LedgerError('HEIGHT_UNKNOWN', `there is no block ${height} yet`)
   }
 
@@ -104,7 +109,7 @@ export class LedgerReads {
       if (blockMs <= timeMs) height = middle
       else above = middle
     }
-    if (height >= 0) return { height, before: packPosition(height + 1, 0) }
+    if (height >= 0) return toAsOf(height)
     throw new LedgerError('HEIGHT_UNKNOWN', `the first block was recorded after ${time}`)
   }
 
@@ -313,6 +318,10 @@ export class LedgerReads {
       yield piece
     }
   }
+}
+
+function toAsOf(height: number): AsOf {
+  return { height, before: packPosition(height + 1, 0) }
 }
 
 function noSuchStart(db: string, after: string): LedgerError {

@@ -1,7 +1,13 @@
 import { type Attachment, attachmentText } from '../../chain/index.ts'
-import type { BlobStore, OpenBlob, StoredAttachment, StoreReader } from '../../storage/index.ts'
+import type {
+  BlobStore,
+  FormerItem,
+  OpenBlob,
+  StoredAttachment,
+  StoreReader,
+} from '../../storage/index.ts'
 import { LedgerError, mayBeRecorded } from '../errors.ts'
-import { type ListRange, readPages, requireDatabase } from '../read/pages.ts'
+import { type AsOf, type ListRange, readPages, requireDatabase } from '../read/pages.ts'
 import { requireAttachmentName, requireDatabaseName, requireItemId } from './names.ts'
 import { requireAttachmentCondition } from './plan.ts'
 import type { RequestConditions, UploadConditions } from './request-conditions.ts'
@@ -109,10 +115,19 @@ export class AttachmentService {
   }
 
   /** Returns the metadata of an attachment. Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND. */
-  async read(db: string, id: string, name: string): Promise<StoredAttachment> {
-    const attachment = await this.#store.attachments.current(db, id, name)
+  async read(
+    db: string,
+    id: string,
+    name: string,
+    asOf: AsOf | null = null,
+  ): Promise<StoredAttachment> {
+    const rows = this.#store.attachments
+    const attachment =
+      asOf === null
+        ? await rows.current(db, id, name)
+        : await rows.currentBefore(await this.#requireFormerItem(db, id, asOf), name)
     if (attachment !== null) return attachment
-    await this.#requireItem(db, id)
+    if (asOf === null) await this.#requireItem(db, id)
     throw new LedgerError(
       'ATTACHMENT_NOT_FOUND',
       `there is no attachment ${name} of ${id} in ${db}`,
@@ -126,9 +141,10 @@ export class AttachmentService {
     db: string,
     id: string,
     name: string,
+    asOf: AsOf | null = null,
   ): Promise<{ attachment: StoredAttachment; blob: OpenBlob }> {
     for (let attempt = 1; attempt <= OPEN_ATTEMPTS_MAX; attempt += 1) {
-      const attachment = await this.read(db, id, name)
+      const attachment = await this.read(db, id, name, asOf)
       const blob = await this.#blobs.read(attachment)
       if (blob !== null) return { attachment, blob }
     }
@@ -158,11 +174,16 @@ export class AttachmentService {
     db: string,
     id: string,
     range: ListRange & { readonly after: string },
+    asOf: AsOf | null = null,
   ): Promise<AsyncIterable<StoredAttachment[]>> {
-    await this.#requireItem(db, id)
+    const item = asOf === null ? null : await this.#requireFormerItem(db, id, asOf)
+    if (item === null) await this.#requireItem(db, id)
+    const rows = this.#store.attachments
     let from = { after: range.after, offset: range.offset }
     return readPages<StoredAttachment>(range.limit, PAGE_ROWS, async (limit) => {
-      const page = await this.#store.attachments.list(db, id, { ...from, limit })
+      const page = await (item === null
+        ? rows.list(db, id, { ...from, limit })
+        : rows.listBefore(item, { ...from, limit }))
       from = { after: page.at(-1)?.name ?? from.after, offset: 0 }
       return page
     })
@@ -214,6 +235,14 @@ export class AttachmentService {
       // has succeeded, the record of that copy was committed in the same block as its change, so this read finds it.
       if (keyed === null || (await this.#store.idempotencyRecord(keyed.key)) === null) throw error
     }
+  }
+
+  async #requireFormerItem(db: string, id: string, asOf: AsOf): Promise<FormerItem> {
+    const { before, height } = asOf
+    const database = await requireDatabase(this.#store, db, asOf)
+    const created = await this.#store.createdBefore(database, id, before)
+    if (created !== null) return { database, id, created, before }
+    throw new LedgerError('ITEM_NOT_FOUND', `there was no item ${id} in ${db} at height ${height}`)
   }
 
   async #requireItem(db: string, id: string): Promise<void> {

@@ -155,6 +155,15 @@ export interface AttachmentRange {
   readonly limit: number
 }
 
+/** An item that was created at `created`, and existed before the entry at `before`. */
+export interface FormerItem {
+  /** Creation position of the database. */
+  readonly database: number
+  readonly id: string
+  readonly created: number
+  readonly before: number
+}
+
 /**
  * Reads attachments. There is one row per `create_attachment` entry that is not erased. The row stays when the
  * attachment is replaced or deleted, because the chain still refers to the blob. A blob is kept while a row refers to
@@ -164,6 +173,10 @@ export interface AttachmentReader {
   current(db: string, id: string, name: string): Promise<StoredAttachment | null>
   /** Lists the current attachments of an item, by name; empty if the item does not exist. */
   list(db: string, id: string, range: AttachmentRange): Promise<StoredAttachment[]>
+  /** Like `current`, for the item of this database that existed before a position. */
+  currentBefore(item: FormerItem, name: string): Promise<StoredAttachment | null>
+  /** Like `list`, for the item of this database that existed before a position. */
+  listBefore(item: FormerItem, range: AttachmentRange): Promise<StoredAttachment[]>
   /** Lists all rows after `position`, by ascending position. */
   byPosition(after: number, limit: number): Promise<AttachmentRow[]>
   /** Returns the newest row of this attachment before `position`, current or not. */
@@ -274,6 +287,8 @@ export interface StoreReader {
   revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]>
   /** Returns whether the entry at `position` is recorded as a revision of `id`, former or current. */
   hasRevision(database: number, id: string, position: number): Promise<boolean>
+  /** Returns whether an entry from position `from` (inclusive) to `to` (exclusive) is a former revision of `id`. */
+  isRevised(database: number, id: string, from: number, to: number): Promise<boolean>
   /** Counts the former revisions in the database created at `database`. Those in `items` are not counted. */
   countSuperseded(database: number): Promise<number>
   /** Returns the record of `key`, even an expired record, or null. */

@@ -3,6 +3,7 @@ import type {
   AttachmentRange,
   AttachmentReader,
   AttachmentRow,
+  FormerItem,
   StoredAttachment,
   StoredBlob,
 } from '../port/store.ts'
@@ -23,7 +24,13 @@ const NAMED = '(SELECT created FROM databases WHERE name = $1)'
 const CURRENT = `SELECT ${COLUMNS} FROM attachments WHERE db = ${NAMED} AND id = $2 AND ended IS NULL
   AND position > (SELECT created FROM items WHERE db = ${NAMED} AND id = $2)`
 
+/** The attachments of an item of database $1 with id $2, created at $3, before position $4. */
+const BEFORE = `SELECT ${COLUMNS} FROM attachments WHERE db = $1 AND id = $2 AND position > $3
+  AND position < $4 AND coalesce(ended, $4) >= $4`
+
 const STATEMENTS = {
+  currentBefore: `${BEFORE} AND name = $5`,
+  listBefore: `${BEFORE} AND name > $5 ORDER BY name LIMIT $6 OFFSET $7`,
   current: `${CURRENT} AND name = $3`,
   list: `${CURRENT} AND name > $3 ORDER BY name LIMIT $4 OFFSET $5`,
   byPosition: `SELECT ${ALL_COLUMNS} FROM attachments WHERE position > $1 ORDER BY position LIMIT $2`,
@@ -39,6 +46,7 @@ const STATEMENTS = {
   endedBy: 'SELECT position FROM attachments WHERE sha256 = $1 AND ended = $2',
 } as const
 
+const toValues = ({ database, id, created, before }: FormerItem) => [database, id, created, before]
 const toPosition = (row: Row): number => readInteger(row, 'position')
 
 export class SqlAttachments implements AttachmentReader {
@@ -57,6 +65,17 @@ export class SqlAttachments implements AttachmentReader {
   list(db: string, id: string, range: AttachmentRange): Promise<StoredAttachment[]> {
     const { after = '', limit, offset = 0 } = range
     return this.#reads.all(this.#sql.list, [db, id, after, limit, offset], readStoredAttachment)
+  }
+
+  currentBefore(item: FormerItem, name: string): Promise<StoredAttachment | null> {
+    const values = [...toValues(item), name]
+    return this.#reads.first(this.#sql.currentBefore, values, readStoredAttachment)
+  }
+
+  listBefore(item: FormerItem, range: AttachmentRange): Promise<StoredAttachment[]> {
+    const { after = '', limit, offset = 0 } = range
+    const values = [...toValues(item), after, limit, offset]
+    return this.#reads.all(this.#sql.listBefore, values, readStoredAttachment)
   }
 
   byPosition(after: number, limit: number): Promise<AttachmentRow[]> {

@@ -81,6 +81,8 @@ function chainStatements({ page, elements, lastLine }: Dialect) {
     ),
     hasRevision: `SELECT 1 FROM superseded WHERE db = $1 AND id = $2 AND position = $3
       UNION ALL SELECT 1 FROM items WHERE db = $1 AND id = $2 AND revision = $3`,
+    isRevised: `SELECT 1 FROM superseded
+      WHERE db = $1 AND id = $2 AND position >= $3 AND position < $4 LIMIT 1`,
     countSuperseded: 'SELECT count(*) FROM superseded WHERE db = $1',
     idempotencyRecord: `SELECT ${RECORD} FROM answers WHERE key = $1`,
     idempotencyRecords: `SELECT ${RECORD} FROM answers

@@ -193,6 +193,11 @@ export abstract class SqlReader implements StoreReader {
     return (await this.#reads.first(this.#sql.hasRevision, values, () => true)) ?? false
   }
 
+  async isRevised(database: number, id: string, from: number, to: number): Promise<boolean> {
+    const values = [database, id, from, to]
+    return (await this.#reads.first(this.#sql.isRevised, values, () => true)) ?? false
+  }
+
   countSuperseded(database: number): Promise<number> {
     return this.#count(this.#sql.countSuperseded, [database])
   }

@@ -1,0 +1,68 @@
+import { Type } from '../../base/shape.ts'
+import { turn } from '../../base/turn.ts'
+import { type HttpApp, HttpRefusal } from '../../http/index.ts'
+import { may, requireScope } from '../../tokens/index.ts'
+import type { LedgerService } from '../node/service.ts'
+import { differences } from '../read/differences.ts'
+import { findState, isHeightText, setUnchanging } from './as-of.ts'
+import { differencesReply, sendText } from './replies.ts'
+import { AnyItem, flag, isFlagSet, okReply, operation, TokenQuery } from './schemas.ts'
+
+const state = (description: string) =>
+  Type.String({ description, examples: ['1', '2026-12-31T23:59:59Z'] })
+
+const DifferencesQuery = Type.Object({
+  ...TokenQuery.properties,
+  db: Type.Optional(
+    Type.String({ description: 'Name of the database; without it, all that the token may read' }),
+  ),
+  from: state('The former state: height of a block, or time of RFC 3339'),
+  to: Type.Optional(state('The later state; default: the current state')),
+  docs: flag('Return the items before and after'),
+})
+
+const DifferencesReply = okReply({
+  changes: Type.Array(
+    Type.Object({
+      db: Type.String(),
+      id: Type.String(),
+      change: Type.Enum(['created', 'updated', 'deleted']),
+      before: Type.Optional(AnyItem),
+      after: Type.Optional(AnyItem),
+    }),
+  ),
+  from: Type.Integer({ description: 'Height of the last block of the former state' }),
+  to: Type.Integer({ description: 'Height of the last block of the later state' }),
+})
+
+/** Mounts the route of differences. Its path starts with `/api/config`, see `aggregationRoutes`. */
+export function differenceRoutes(app: HttpApp, ledger: LedgerService): void {
+  app.get(
+    '/api/config/diff',
+    operation('items', 'listDifferences', {
+      summary: 'List the items that were created, updated or deleted between two states',
+      query: DifferencesQuery,
+      reply: DifferencesReply,
+      config: { scope: 'token', lasting: true },
+    }),
+    async ({ caller, query }, reply) => {
+      const { db = null } = query
+      if (db !== null) requireScope(caller, { db, level: 'read' })
+      const from = await findState(ledger, query.from)
+      const to = await (query.to === undefined
+        ? ledger.read.asOfHead()
+        : findState(ledger, query.to))
+      if (from.height > to.height) {
+        const message = `from is height ${from.height}, after to, which is height ${to.height}`
+        throw new HttpRefusal(400, 'REQUEST_INVALID', message)
+      }
+      const isSelected = (name: string) => may(caller, { db: name, level: 'read' })
+      await turn(true)
+      const docs = isFlagSet(query.docs)
+      const pages = await differences(ledger.store, { db, from, to, isSelected, docs })
+      if (isHeightText(query.from) && isHeightText(query.to ?? '')) setUnchanging(reply)
+      reply.header('etag', `"${from.height}-${to.height}"`)
+      return sendText(reply, differencesReply(pages, from, to))
+    },
+  )
+}
