@@ -16,7 +16,7 @@ import type { FoundItem, StoredRevision } from '../../storage/index.ts'
 import { LedgerError, statusOfLedger } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
 import { statusOfPeers } from '../peers/errors.ts'
-import type { Difference } from '../read/differences.ts'
+import type { ItemDifference } from '../read/differences.ts'
 import type { AsOf, ListRange } from '../read/pages.ts'
 import type { ListedId } from '../read/reads.ts'
 
@@ -180,7 +180,7 @@ function revisionJson({ position, timestamp, kind, text, ...made }: StoredRevisi
 
 /** Builds the reply of `GET /api/config/diff`. */
 export function differencesReply(
-  pages: AsyncIterable<Difference[]>,
+  pages: AsyncIterable<ItemDifference[]>,
   from: AsOf,
   to: AsOf,
 ): Readable {

@@ -6,7 +6,7 @@ import { LedgerError } from '../errors.ts'
 import { type AsOf, blockPages, searchPages } from './pages.ts'
 
 /** The difference of an item between two states. */
-export interface Difference {
+export interface ItemDifference {
   readonly db: string
   readonly id: string
   readonly change: 'created' | 'updated' | 'deleted'
@@ -49,7 +49,7 @@ const ALL_ITEMS = {
 export async function differences(
   store: StoreReader,
   query: DifferenceQuery,
-): Promise<AsyncGenerator<Difference[]>> {
+): Promise<AsyncGenerator<ItemDifference[]>> {
   const { db, from, to } = query
   const pairs = await readPairs(store, query)
   if (db !== null && pairs.length === 0) {
@@ -77,7 +77,7 @@ async function* pages(
   store: StoreReader,
   pairs: readonly Pair[],
   query: DifferenceQuery,
-): AsyncGenerator<Difference[]> {
+): AsyncGenerator<ItemDifference[]> {
   const isSame = ({ from, to }: Pair) => from === to
   const same = new Map(pairs.filter(isSame).map((pair) => [pair.db, pair]))
   const compare = (pair: Pair, id: string) => difference(store, pair, id, query)
@@ -144,9 +144,9 @@ async function* allIds(
 
 async function* grouped(
   ids: AsyncIterable<(readonly [Pair, string])[]>,
-  compare: (pair: Pair, id: string) => Promise<Difference | null>,
-): AsyncGenerator<Difference[]> {
-  let page: Difference[] = []
+  compare: (pair: Pair, id: string) => Promise<ItemDifference | null>,
+): AsyncGenerator<ItemDifference[]> {
+  let page: ItemDifference[] = []
   let characters = 0
   for await (const some of ids) {
     for (const [pair, id] of some) {
@@ -170,7 +170,7 @@ async function difference(
   { db, from: old, to: now }: Pair,
   id: string,
   { from, to, docs }: DifferenceQuery,
-): Promise<Difference | null> {
+): Promise<ItemDifference | null> {
   const [before, after] = await Promise.all([
     readState(store, old, id, from, docs),
     readState(store, now, id, to, docs),
