@@ -91,11 +91,10 @@ describe('help, version and mistakes', () => {
 })
 
 describe('output', () => {
-  it('prints one line instead of a stack trace if the reader of stdout has closed it', async () => {
+  it('ends without a message and with exit code 141 if the reader of stdout, such as `head`, has closed it', async () => {
     const { child, ended } = startDaicho(['config'])
     child.stdout?.destroy()
-    const line = 'daicho: the output cannot be written: write EPIPE\n'
-    expect(await ended).toEqual({ code: 1, stdout: '', stderr: line })
+    expect(await ended).toEqual({ code: 141, stdout: '', stderr: '' })
   })
 })
 

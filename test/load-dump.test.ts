@@ -1,5 +1,7 @@
 // `daicho load` and `daicho dump` with a data folder and with a running node: interruptions, output and exit codes.
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -176,6 +178,40 @@ describe('load and dump with a data folder', () => {
       .map((line): number => JSON.parse(line).n)
     expect(numbers.length).toBe(15_000)
     expect(numbers.every((n, at) => n === at)).toBe(true)
+  })
+
+  it('a load that a signal ends says how to continue, and continues with --resume', async () => {
+    const work = temporaryFolder()
+    const settings = { SYSTEM_FOLDER: join(work, 'data') }
+    mkdirSync(settings.SYSTEM_FOLDER)
+    const [input, state] = [join(work, 'input'), join(work, 'state')]
+    spawnSync('mkfifo', [input])
+    const load = (...flags: string[]) => {
+      const via = ['/bin/sh', '-c', 'exec "$@" < "$0"', input]
+      return startDaicho(['load', 'fruit', '-', '--state', state, ...flags], settings, { via })
+    }
+    const first = load()
+    // The load waits for more input until the signal.
+    const pipe = await open(input, 'w')
+    await pipe.write(lines(6_000))
+    await until(
+      'the load has stored a batch',
+      () => existsSync(state) && /"batches":[1-9]/.test(readFileSync(state, 'utf8')),
+    )
+    first.child.kill('SIGINT')
+    await pipe.close()
+    expect(await first.ended).toMatchObject({
+      code: null,
+      stderr: expect.stringMatching(
+        /^daicho: the load was interrupted; to continue, run the command again with --resume$/m,
+      ),
+    })
+    const second = load('--resume', '--json')
+    const again = await open(input, 'w')
+    await again.write(lines(6_000))
+    await again.close()
+    const { code, stdout } = await second.ended
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { records: 6_000, created: 6_000 }])
   })
 
   it('a load resumes with another --on-conflict, but not with another database or a damaged state file', async () => {

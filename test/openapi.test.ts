@@ -13,6 +13,7 @@ import { startSamples } from './support/samples-listener.ts'
 
 interface Operation {
   readonly operationId?: string
+  readonly responses: Readonly<Record<string, unknown>>
   readonly security?: readonly Record<string, unknown>[]
   readonly parameters?: readonly { readonly in: string; readonly name: string }[]
   readonly requestBody?: {
@@ -100,6 +101,33 @@ it.each([
   expect(ids.length).toBeGreaterThan(1)
   for (const id of ids) expect(id).toMatch(/^[A-Za-z][\w.]*$/)
   expect(new Set(ids).size).toBe(ids.length)
+})
+
+it('the OpenAPI documents number each error that an operation may have, and have one bearer scheme', async () => {
+  const { paths, components } = (await ledgerDocumentWithTokens()) as Document
+  const statuses = (path: string, method: string) =>
+    Object.keys(paths[path]?.[method]?.responses ?? {})
+  const numbers = (text: string) => text.split(' ')
+  expect(statuses('/api/{db}/{id}', 'get')).toEqual(numbers('200 400 401 403 404 412 500 503'))
+  expect(statuses('/api/{db}', 'get')).toEqual(numbers('200 400 401 403 404 422 500 503'))
+  expect(statuses('/api/{db}/{id}', 'patch')).toEqual(
+    numbers('200 400 401 403 404 409 412 413 415 422 500 503 507'),
+  )
+  expect(statuses('/healthz', 'get')).toEqual(['200'])
+  expect(components?.securitySchemes).toEqual({ bearer: { type: 'http', scheme: 'bearer' } })
+  for (const read of [
+    ledgerDocument,
+    ratesDocument,
+    converterDocument,
+    samplesDocument,
+    gatewayDocument,
+  ]) {
+    for (const operations of Object.values(((await read()) as Document).paths)) {
+      for (const { responses } of Object.values(operations)) {
+        for (const status of Object.keys(responses)) expect(status).toMatch(/^\d{3}$/)
+      }
+    }
+  }
 })
 
 it.each([

@@ -7,7 +7,7 @@ import { Command, CommanderError } from 'commander'
 import { createCommands } from './command-list.ts'
 import { EXIT, findExit } from './exit.ts'
 import { escapeControls } from './output/output.ts'
-import { endOnSignals } from './signals.ts'
+import { EXIT_OF_SIGNAL, endOnSignals } from './signals.ts'
 import { VERSION } from './version.ts'
 
 // V8 lets a heap grow by half, not up to four times, before it collects garbage. Measured with lists of 60 resources of
@@ -30,8 +30,10 @@ process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
 )
 nodeModule.enableCompileCache(process.env.NODE_COMPILE_CACHE)
 
-// Without a listener, a failed write to stdout would print a stack trace.
-process.stdout.on('error', (error) => {
+// Without a listener, a failed write to stdout would print a stack trace. If the reader has closed the pipe, as `head`
+// does, the program ends without a message, like a program that SIGPIPE ends.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(EXIT_OF_SIGNAL.SIGPIPE)
   process.stderr.write(`daicho: the output cannot be written: ${error.message}\n`)
   process.exit(EXIT.finding)
 })

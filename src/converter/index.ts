@@ -55,6 +55,7 @@ export function converterComponent(deps: ConverterDependencies): HttpComponent {
         links: LINKS,
         description: DESCRIPTION,
         version: deps.version,
+        statusOf: converterStatuses,
         tags: [{ name: 'images', description: 'Conversion of images to spreadsheets' }],
       })
       converterRoutes(app, workers, defaults)

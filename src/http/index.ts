@@ -7,7 +7,7 @@ export { disconnection } from './disconnection.ts'
 export { assetFiles, serveComponentPage, swaggerPage } from './layout.ts'
 export { type Listener, type ListenOptions, startListener } from './listener.ts'
 export { addGauge, addHistogram, addLabeledGauge, Registry, registerMetrics } from './metrics.ts'
-export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
+export { failureStatuses, type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
 export {
   acceptsGzip,
   type PageFile,

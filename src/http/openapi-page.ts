@@ -1,4 +1,5 @@
-import type { RouteOptions } from 'fastify'
+import type { FastifySchema, RouteOptions } from 'fastify'
+import { isJsonObject } from '../base/json.ts'
 import type { HttpApp } from './component.ts'
 import { assetFiles, type PageLink, swaggerPage } from './layout.ts'
 import { pageFile, servePageFiles } from './page-files.ts'
@@ -27,6 +28,8 @@ export interface OpenApiPage {
   /** Markdown shown above the operations. */
   readonly description: string
   readonly version: string
+  /** The HTTP statuses of the component's error codes. */
+  readonly statusOf: Readonly<Record<string, number>>
   /** Groups of operations, in display order. */
   readonly tags?: readonly { readonly name: string; readonly description: string }[]
   /** Keys are the names used in the `security` of routes. */
@@ -59,6 +62,7 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
   const files = paths.map((each) => pageFile(each, 'page.html', html))
   servePageFiles(app, [...assetFiles(assets), ...files], { config })
   const open = { schema: { hide: true }, config }
+  if (path !== '/doc') app.get('/doc', open, async (_request, reply) => reply.redirect(path))
   app.get(`${below}/json`, open, async () => (await document()).json)
   app.get(`${below}/yaml`, open, async (_request, reply) =>
     reply.type('application/x-yaml').send((await document()).yaml),
@@ -94,7 +98,8 @@ async function buildDocument(page: OpenApiPage, routes: readonly RouteOptions[])
         : generated.swaggerObject,
     transform: ({ schema, url, route }) => {
       const headers = route.config?.documentedHeaders
-      return { schema: headers === undefined ? schema : { ...schema, headers }, url }
+      const documented = headers === undefined ? schema : { ...schema, headers }
+      return { schema: numberFailures(documented, route, page.statusOf), url }
     },
   })
   for (const { method, url, schema, config } of routes) {
@@ -106,6 +111,69 @@ async function buildDocument(page: OpenApiPage, routes: readonly RouteOptions[])
   }
   await app.ready()
   return { json: app.swagger(), yaml: app.swagger({ yaml: true }) }
+}
+
+/** Properties of an operation that decide which errors it may have. */
+export interface FailureCauses {
+  readonly isChange: boolean
+  /** Whether the request needs a token or credentials. */
+  readonly isGuarded: boolean
+  /** Whether the path or query names something that may not exist. */
+  readonly hasTarget: boolean
+  readonly hasBody: boolean
+  readonly hasPrecondition: boolean
+  readonly hasFilter: boolean
+}
+
+/** Returns the statuses of an operation's errors, of those that the component has at all (`own`) or that HTTP has. */
+export function failureStatuses(causes: FailureCauses, own: ReadonlySet<number>): number[] {
+  const { isChange, isGuarded, hasTarget, hasBody, hasPrecondition, hasFilter } = causes
+  const occurs: readonly (readonly [status: number, boolean])[] = [
+    [400, true],
+    [401, isGuarded && own.has(401)],
+    [403, isGuarded],
+    [404, hasTarget && own.has(404)],
+    [409, isChange && own.has(409)],
+    [412, hasPrecondition],
+    [413, hasBody],
+    [415, hasBody],
+    [422, (isChange || hasFilter) && own.has(422)],
+    [429, isChange && own.has(429)],
+    [500, true],
+    [503, true],
+    [507, isChange && own.has(507)],
+  ]
+  return occurs.flatMap(([status, mayOccur]) => (mayOccur ? [status] : []))
+}
+
+/**
+ * Replaces the replies `4xx` and `5xx` of a route by a reply for each status that may occur, because generated clients
+ * know the type of an error only by its number.
+ */
+function numberFailures(
+  schema: FastifySchema & { readonly security?: unknown; readonly 'x-scope'?: unknown },
+  { method, url, config }: RouteOptions,
+  statusOf: Readonly<Record<string, number>>,
+): FastifySchema {
+  const { response, querystring, security, headers } = schema
+  if (!isJsonObject(response)) return schema
+  const { '4xx': refused, '5xx': failed, ...others } = response
+  const has = (part: unknown, name: string) =>
+    isJsonObject(part) && isJsonObject(part.properties) && Object.hasOwn(part.properties, name)
+  const scope = schema['x-scope']
+  const causes = {
+    isChange: method !== 'GET',
+    isGuarded: Array.isArray(security) ? security.length > 0 : (scope ?? 'public') !== 'public',
+    hasTarget: url.includes(':') || has(querystring, 'db') || has(querystring, 'serverid'),
+    hasBody: schema.body !== undefined || config?.streamsBody === true,
+    hasPrecondition: has(headers, 'if-match'),
+    hasFilter: has(querystring, 'filter'),
+  }
+  const numbered = failureStatuses(causes, new Set(Object.values(statusOf))).flatMap((status) => {
+    const reply = status < 500 ? refused : failed
+    return reply === undefined ? [] : [[status, reply]]
+  })
+  return { ...schema, response: { ...Object.fromEntries(numbered), ...others } }
 }
 
 /**

@@ -72,7 +72,14 @@ it('rejects a wrong method with a reply in the error format of the component', a
 })
 
 it('names the API page, if there is one, in the reply to an unknown path', async () => {
-  const page = { path: '/doc', title: 'a', links: [], description: '', version: '1.0.0' }
+  const page = {
+    path: '/doc',
+    title: 'a',
+    links: [],
+    description: '',
+    version: '1.0.0',
+    statusOf: {},
+  }
   const without = await send(await appWith(register), 'GET', '/nowhere')
   const withPage = await send(
     await appWith(async (app) => void (await registerOpenApiPage(app, page))),

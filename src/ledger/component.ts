@@ -125,7 +125,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       acceptStrictJson(app)
       app.addHook('onRequest', refuseIgnoredAt)
       await registerOpenApiPage(app, {
-        ...{ ...API_PAGE, version: deps.version },
+        ...{ ...API_PAGE, version: deps.version, statusOf: statusOfLedgerApi },
         ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),
       })
       ledgerMetrics(app, registry, ledger)

@@ -38,6 +38,7 @@ export function rateFeedComponent(
           'The current rates of twenty currency pairs, with their sources. ' +
           'Source of the reference rates: ECB statistics. Rates without the euro are computed from the euro rates.',
         version: deps.version,
+        statusOf: rateFeedStatuses,
         tags: [
           { name: 'rates', description: 'Current and recorded rates' },
           { name: 'operations', description: 'For the operator' },

@@ -10,6 +10,11 @@ export interface SampleApiDeps extends SampleServiceDeps {
   readonly mountFirst: (app: HttpApp) => Promise<void>
 }
 
+/** All other error codes of this component occur only at startup. */
+const STATUSES = {
+  HASHING_BUSY: 429, // too many concurrent logins
+}
+
 /**
  * Returns the token-gated sample API. Its listener also serves the guarded path, which `mountFirst` mounts. Source:
  * specification, components T and B.
@@ -20,10 +25,7 @@ export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
     name: 'samples',
     limits: { bodyBytesMax: 64 * 1024, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
-    // All other error codes of this component occur only at startup.
-    statusOf: {
-      HASHING_BUSY: 429, // too many concurrent logins
-    },
+    statusOf: STATUSES,
     refusalReply: ({ message }) => ({
       contentType: 'application/json; charset=utf-8',
       body: JSON.stringify({ success: false, message }),
@@ -37,14 +39,13 @@ export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
         description:
           'A sample API that requires a token, and a path that requires the Basic credentials of an id.',
         version,
+        statusOf: STATUSES,
         tags: [
           { name: 'sample', description: 'Log in, then send the token with each request.' },
           { name: 'guarded path', description: 'Each `id` has its own Basic credentials.' },
         ],
         securitySchemes: {
-          sessionToken: { type: 'apiKey', in: 'header', name: 'x-access-token' },
-          sessionTokenInQuery: { type: 'apiKey', in: 'query', name: 'token' },
-          sessionTokenAsBearer: { type: 'http', scheme: 'bearer' },
+          bearer: { type: 'http', scheme: 'bearer' },
           basicPerId: { type: 'http', scheme: 'basic' },
         },
       })

@@ -49,10 +49,9 @@ export interface AccessCheckOptions {
   readonly signed?: (request: IncomingMessage) => Promise<void>
 }
 
-/** The security schemes in the OpenAPI document. The query parameter `token` is documented at each operation. */
+/** The security scheme in the OpenAPI document. The query parameter `token` is documented at each operation. */
 export const API_TOKEN_SCHEMES = {
-  apiToken: { type: 'apiKey', in: 'header', name: 'x-access-token' },
-  apiTokenAsBearer: { type: 'http', scheme: 'bearer' },
+  bearer: { type: 'http', scheme: 'bearer' },
 } as const
 
 /** Interval at which the token of a streamed reply is checked. A check takes a few microseconds. */

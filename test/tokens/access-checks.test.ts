@@ -73,8 +73,8 @@ const filled = (path: string) => path.replace('{db}', 'fruit').replaceAll(/\{\w+
 
 it('the OpenAPI document describes how to send a token, if tokens are required', async () => {
   const { paths, components } = (await node.send('GET', '/doc/json')).json
-  expect(Object.keys(components.securitySchemes)).toEqual(['apiToken', 'apiTokenAsBearer'])
-  expect(paths['/api/dbs'].get.security).toEqual([{ apiToken: [] }, { apiTokenAsBearer: [] }])
+  expect(Object.keys(components.securitySchemes)).toEqual(['bearer'])
+  expect(paths['/api/dbs'].get.security).toEqual([{ bearer: [] }])
   expect(paths['/healthz'].get.security).toBeUndefined()
   const open = await startLedgerNode()
   const { get } = (await open.send('GET', '/doc/json')).json.paths['/api/dbs']

@@ -1,4 +1,6 @@
+import { parseStrictJson, StrictJsonError } from '../../base/strict-json.ts'
 import type { Aggregated } from '../../client/index.ts'
+import { EXIT, Exit } from '../exit.ts'
 import { callNode } from '../node/node-client.ts'
 import type { NodeFlags } from '../node/node-options.ts'
 import { formatTable, print } from '../output/output.ts'
@@ -17,7 +19,7 @@ export async function runCount(db: string, flags: Flags): Promise<void> {
     const list = flags[name]
     return list === undefined ? [] : [[name, list]]
   })
-  const filter = where === undefined ? {} : { filter: `{"where":${where}}` }
+  const filter = where === undefined ? {} : { filter: formatFilter(where) }
   // Without groups and functions, the node can count with an index.
   if (lists.length === 0 && json !== true) {
     const query = { count: 'true', limit: 1, ...filter } as const
@@ -27,6 +29,18 @@ export async function runCount(db: string, flags: Flags): Promise<void> {
   const query = { db, ...Object.fromEntries(lists), ...filter }
   const reply = await callNode(flags, 'GET /api/config/aggregate', { query })
   print(json, reply, table(reply))
+}
+
+/** Returns the filter with `where`. Reports its syntax errors here, with positions in the text of the flag. */
+function formatFilter(where: string): string {
+  try {
+    parseStrictJson(Buffer.from(where))
+  } catch (error) {
+    if (!(error instanceof StrictJsonError)) throw error
+    const message = `--where: ${error.message.replace('the body is', 'it is')}`
+    throw new Exit(EXIT.usage, message, { cause: error })
+  }
+  return `{"where":${where}}`
 }
 
 /** Returns a line with the column names, followed by one line per group. */

@@ -49,6 +49,7 @@ import {
   print,
   withProgress,
 } from '../output/output.ts'
+import { beforeSignal } from '../signals.ts'
 
 /** Maximum number of refused records that are printed. The file of --refused has all of them. */
 const SHOWN_REFUSALS_MAX = 20
@@ -85,7 +86,8 @@ export async function runLoad(
     })
     const { file, id, progress } = state
     const refusals = new RefusalReport(flags.refused, progress.position.counts.refused)
-    const { result, seconds } = await withProgress('loading', (line) =>
+    const stopListening = beforeSignal(() => endInterrupted(state))
+    const loading = withProgress('loading', (line) =>
       onStore(async () => {
         const input = new CountedInput(files)
         const withoutAttachments = !flags.attachments
@@ -112,6 +114,7 @@ export async function runLoad(
         )
       }),
     )
+    const { result, seconds } = await loading.finally(stopListening)
     const { counts, unknown, failure } = result
     // A load that sent nothing cannot be resumed.
     const canResume = failure !== null && file !== null && !progress.isUnused
@@ -136,6 +139,16 @@ function openState({ state, resume }: LoadFlags, identity: LoadIdentity) {
       ? LoadStateFile.resume(path, identity)
       : LoadStateFile.create(path, identity, own)
   return { file, id: file.load, progress: file.progress }
+}
+
+/** Prints how to continue a load that a signal ends. */
+function endInterrupted({ file, progress }: ReturnType<typeof openState>): void {
+  const canResume = file !== null && !progress.isUnused
+  file?.close(canResume)
+  const hint = canResume
+    ? 'to continue, run the command again with --resume'
+    : `it cannot be continued, because ${progress.isUnused ? 'nothing was loaded' : 'there is no --state'}`
+  process.stderr.write(`\ndaicho: the load was interrupted; ${hint}\n`)
 }
 
 interface EndedLoad {

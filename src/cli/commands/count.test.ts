@@ -40,7 +40,21 @@ it('prints a table of groups, or with --json the reply of the node', async () =>
 })
 
 it('exits with code 1 and the reason if the node rejects the request', async () => {
-  const refused = await count('--where', '{"qty":')
+  const refused = await count('--where', '{"qty":{"over":1}}')
   expect([refused.code, refused.stdout]).toEqual([1, ''])
-  expect(refused.stderr).toMatch(/^daicho: the node rejected the request: filter: /)
+  expect(refused.stderr).toMatch(
+    /^daicho: the node rejected the request: filter\/where\/qty\/over: unknown operator/,
+  )
+})
+
+it('reports a mistake in the JSON of --where at its position in this flag, and exits with code 2', async () => {
+  for (const [where, message] of [
+    ['{"qty":}', /^daicho: --where: it is not JSON: .*"{"qty":}"/],
+    ['{"qty":1},"limit":3', /^daicho: --where: it is not JSON: .* at position 9\b/],
+    ['{"qty":1,"qty":2}', /^daicho: --where: an object has a duplicate member\n$/],
+  ] as const) {
+    const refused = await count('--where', where)
+    expect([where, refused.code, refused.stdout]).toEqual([where, 2, ''])
+    expect(refused.stderr).toMatch(message)
+  }
 })

@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { createServer as createTlsServer } from 'node:tls'
 import { expect, it, onTestFinished } from 'vitest'
 import { answering } from '../../../test/support/answering.ts'
 import { runHere } from '../../../test/support/command.ts'
@@ -16,6 +17,14 @@ async function serve(answer: RequestListener): Promise<string> {
     server.closeAllConnections()
     server.close()
   })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+}
+
+/** Starts a TCP server that calls `onConnection`. Returns its address as a URL. */
+async function listenTo(onConnection: (socket: Socket) => void): Promise<string> {
+  const server = createTcpServer(onConnection)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 }
 
@@ -51,6 +60,32 @@ it('aborts requests to silent and slow nodes after the timeout', async () => {
     await expect(fetchFromNode(url, {}, { timeoutMs: 300 })).rejects.toThrow(
       'no reply within 300 ms',
     )
+  }
+})
+
+it('reports a server with or without TLS, or of another protocol, in one line that tells what to do', async () => {
+  const plain = await serve((_request, response) => void response.end())
+  const answer = (text: string | null) =>
+    listenTo((socket) => {
+      socket
+        .on('error', () => {})
+        .once('data', () => (text === null ? socket.destroy() : socket.end(text)))
+    })
+  const tls = createTlsServer()
+  tls.on('tlsClientError', () => {})
+  for (const [url, reason] of [
+    [
+      plain.replace('http:', 'https:'),
+      'it does not answer with TLS; use http:// instead of https://',
+    ],
+    [await answer('SSH-2.0-x\r\n'), 'its reply is not HTTP'],
+    [await answer(null), 'it closed the connection; if it expects TLS, use https://'],
+    [
+      await listenTo((socket) => void tls.emit('connection', socket)),
+      'it closed the connection; if it expects TLS, use https://',
+    ],
+  ] as const) {
+    await expect(fetchFromNode(url)).rejects.toThrow(new Error(reason))
   }
 })
 

@@ -1,3 +1,4 @@
+import { errorCode } from '../../base/errors.ts'
 import { serverUrl } from '../../base/url.ts'
 import { PROVEN_BLOCK_BYTES_MAX } from '../../chain/index.ts'
 import { ClientError, LedgerClient, type Operations } from '../../client/index.ts'
@@ -106,8 +107,19 @@ export function nodeExit(error: unknown, { url }: NodeAddress): unknown {
   return exit(`the server at ${url} is not a node of daicho: it replied ${status}`)
 }
 
-/** Returns the message of the innermost cause of a failed request. */
+/** Reasons for failed requests whose messages by Node do not tell what to do, by code or name. */
+const REASONS: Readonly<Record<string, string>> = {
+  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not answer with TLS; use http:// instead of https://',
+  HTTPParserError: 'its reply is not HTTP',
+  UND_ERR_SOCKET: 'it closed the connection; if it expects TLS, use https://',
+}
+
+/** Returns the reason of the innermost cause of a failed request, as one line. */
 function findReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  return error.cause === undefined ? error.message : findReason(error.cause)
+  if (error.cause !== undefined) return findReason(error.cause)
+  const { message, name } = error
+  const known = REASONS[errorCode(error)] ?? REASONS[name]
+  // OpenSSL puts the location in its source around the reason.
+  return known ?? /:SSL routines:[^:]*:([^:]+)/.exec(message)?.[1] ?? message
 }

@@ -4,11 +4,9 @@ import { dirname, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
-import { errorCode } from '../../base/errors.ts'
 import { partialPath, syncFolder, writeFileInParts } from '../../base/files/durable-files.ts'
 import { EXIT, Exit } from '../exit.ts'
-
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+import { beforeSignal } from '../signals.ts'
 
 /** Throws Exit (usage) if `out` is a folder. */
 export function requireFileName(out: string): void {
@@ -46,21 +44,10 @@ async function written<End>(
 
 const compressors = (isCompressed: boolean) => (isCompressed ? [createGzip()] : [])
 
-async function toStdout<End>(
-  texts: AsyncGenerator<string, End>,
-  isCompressed: boolean,
-): Promise<End> {
-  try {
-    return await written(texts, (source) =>
-      pipeline([source, ...compressors(isCompressed), process.stdout], { end: false }),
-    )
-  } catch (error) {
-    const isClosed = errorCode(error) === 'EPIPE'
-    if (!isClosed) throw error
-    throw new Exit(EXIT.finding, 'the reader of the output closed it before the end', {
-      cause: error,
-    })
-  }
+function toStdout<End>(texts: AsyncGenerator<string, End>, isCompressed: boolean): Promise<End> {
+  return written(texts, (source) =>
+    pipeline([source, ...compressors(isCompressed), process.stdout], { end: false }),
+  )
 }
 
 async function toFile<End>(
@@ -68,15 +55,7 @@ async function toFile<End>(
   out: string,
   isCompressed: boolean,
 ): Promise<End> {
-  const interrupt = (signal: NodeJS.Signals) => {
-    rmSync(partialPath(out), { force: true })
-    stopListening()
-    process.kill(process.pid, signal)
-  }
-  const stopListening = () => {
-    for (const signal of SIGNALS) process.off(signal, interrupt)
-  }
-  for (const signal of SIGNALS) process.on(signal, interrupt)
+  const stopListening = beforeSignal(() => rmSync(partialPath(out), { force: true }))
   try {
     const write = (file: FileHandle) =>
       written(texts, (source) => pipeline([source, ...compressors(isCompressed), fileSink(file)]))

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../../base/json.ts'
 import { FILTER_PARAMETERS } from '../../filter/index.ts'
+import { failureStatuses } from '../../http/index.ts'
 import {
   declaredReturn,
   formatParameterType,
@@ -8,6 +9,7 @@ import {
   type TypeDeclaration,
 } from '../../network/index.ts'
 import { type NamespaceStyle, routedTypes, type ServedNetwork } from '../service.ts'
+import { gatewayStatuses } from './errors.ts'
 import {
   documentedTypes,
   instanceExample,
@@ -48,9 +50,8 @@ const FAILURE: JsonObject = objectSchema({
   }),
 })
 const DONE = { description: 'Done' }
-const FAILURES: JsonObject = {
-  default: json('The error and its reason', { $ref: '#/components/schemas/Failure' }),
-}
+const FAILED = json('The error and its reason', { $ref: '#/components/schemas/Failure' })
+const STATUSES = new Set(Object.values(gatewayStatuses))
 
 /** Returns the OpenAPI 3 document of a network whose paths start with `base`, e.g. `/api`. */
 export function openApiDocument(
@@ -105,10 +106,10 @@ export function openApiDocument(
       schemas: { ...Object.fromEntries(schemas), Failure: FAILURE },
       securitySchemes: {
         key: { type: 'apiKey', in: 'header', name: 'x-api-key' },
-        identity: { type: 'http', scheme: 'bearer' },
+        bearer: { type: 'http', scheme: 'bearer' },
       },
     },
-    security: [{}, { key: [] }, { identity: [] }],
+    security: [{}, { key: [] }, { bearer: [] }],
   }
 }
 
@@ -132,6 +133,21 @@ function body(schema: JsonObject, example: Json): JsonObject {
   return { required: true, content: { 'application/json': { schema, example } } }
 }
 
+/** Returns the error replies of an operation with these other parts. */
+function failures(
+  replies: JsonObject,
+  parameters: readonly JsonObject[],
+  requestBody: JsonObject | null,
+): JsonObject {
+  const isChange = requestBody !== null || '204' in replies
+  const causes = {
+    ...{ isChange, isGuarded: true, hasTarget: true, hasBody: requestBody !== null },
+    hasPrecondition: isChange && parameters.includes(ID),
+    hasFilter: parameters.includes(FILTER),
+  }
+  return Object.fromEntries(failureStatuses(causes, STATUSES).map((status) => [status, FAILED]))
+}
+
 /** Returns a function that describes an operation with `tag`, including the error replies. */
 function operations(tag: string) {
   return (
@@ -146,7 +162,7 @@ function operations(tag: string) {
     operationId: `${tag}.${id}`,
     ...(parameters === null ? {} : { parameters }),
     ...(requestBody === null ? {} : { requestBody }),
-    responses: { ...replies, ...FAILURES },
+    responses: { ...failures(replies, parameters ?? [], requestBody), ...replies },
   })
 }
 

@@ -245,6 +245,7 @@ export function explorerRoutes(app: HttpApp, service: GatewayService, style: Nam
     return reply.headers(SECURITY_HEADERS).type('text/html; charset=utf-8').send(html)
   }
   const hidden = { schema: { hide: true } }
+  app.get('/doc', hidden, async (_request, reply) => reply.redirect('/explorer'))
   for (const prefix of ['', '/:network']) {
     app.get(`${prefix}/explorer`, hidden, page)
     app.get(`${prefix}/explorer/`, hidden, page)

@@ -15,7 +15,7 @@ import {
   toClientKey,
 } from '../../http/index.ts'
 import { EVERY_SCOPE, issueApiToken, type TokenService } from '../../tokens/index.ts'
-import { failures, okReply } from './schemas.ts'
+import { ErrorReply, failures, okReply } from './schemas.ts'
 
 /**
  * Limits for wrong passwords: after 20 from one client (see `toClientKey`) in 5 minutes, the client gets 429 until the 5
@@ -111,7 +111,7 @@ export function sessionRoutes(app: HttpApp, { check, tokens, subject, logger }: 
     {
       schema: {
         hide: true,
-        response: { 200: SessionReply, ...failures },
+        response: { 200: SessionReply, 429: ErrorReply, ...failures },
       },
       config: { scope: 'public' },
     },

@@ -191,7 +191,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
   app.addHook('preHandler', (request, reply) => requireToken(service, request, reply))
   const gated = {
     tags: ['sample'],
-    security: [{ sessionToken: [] }, { sessionTokenInQuery: [] }, { sessionTokenAsBearer: [] }],
+    security: [{ bearer: [] }],
     querystring: TokenQuery,
   }
   const welcome = async () => ({ message: 'Welcome to the sample API.' })
