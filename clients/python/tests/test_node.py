@@ -68,6 +68,26 @@ class RealNode(unittest.TestCase):
         with self.refused("DATABASE_NOT_FOUND", 404):
             self.ledger.database("none").read("x")
 
+    def test_puts_reads_lists_and_deletes_attachments(self) -> None:
+        self.fruit.create({"id": "plum"})
+        on = self.fruit.attachments("plum")
+        name = "台帳 %2F?#"
+        content = bytes(range(256)) * 1000
+        made = on.put(name, content, content_type="image/png")
+        self.assertEqual((made.name, made.content_type, made.length), (name, "image/png", 256_000))
+        self.assertEqual(on.put("empty", b"").length, 0)
+        read = on.get(name)
+        self.assertEqual((read.content, read.content_type), (content, "image/png"))
+        self.assertEqual(read.etag, f'"{made.sha256}"')
+        self.assertEqual(on.get("empty").content, b"")
+        self.assertEqual([each.name for each in on.list()], ["empty", name])
+        on.delete("empty")
+        with self.refused("ATTACHMENT_NOT_FOUND", 404):
+            on.get("empty")
+        self.assertEqual(list(on.list()), [made])
+        with self.refused("ITEM_NOT_FOUND", 404):
+            self.fruit.attachments("none").put("x", b"")
+
     def test_reads_lists_page_by_page(self) -> None:
         items = [{"id": f"i{n}", "n": n, "even": n % 2 == 0} for n in range(25)]
         self.assertEqual(self.fruit.create_all(items), [item["id"] for item in items])

@@ -31,12 +31,13 @@ WRONG: Dict[str, List[Any]] = {
     "path": [*NOT_TEXT, "x", "/..", "/api/../x"],
     "query": ["", "x", 5, [], {"a": {}}, {"a": [None]}, {"a": "\ud800"}],
     "body": [None],
+    "bytes": [None, "", "x", 5, [], {}],
 }
 #: A correct value for each kind of argument.
 RIGHT: Dict[str, Any] = {
     **{"name": "x", "list": [], "changes": [], "object": {}, "condition": "x", "flag": True, "count": 1, "size": 1},
     **{"text": "x", "optional name": "x", "optional text": "x", "names": ["x"], "paths": ["x"], "where": {"x": 1}},
-    **{"order": "x", "fields": ["x"], "method": "GET", "path": "/api/x", "query": {}, "body": {}},
+    **{"order": "x", "fields": ["x"], "method": "GET", "path": "/api/x", "query": {}, "body": {}, "bytes": b"x"},
 }
 
 Row = Tuple[str, str, Callable[[Any], object]]
@@ -75,6 +76,7 @@ def database_rows(ledger: LedgerClient) -> List[Row]:
         ("delete", "condition", lambda etag: on.delete("x", if_match=etag)),
         ("count", "where", on.count),
         ("aggregate", "where", on.aggregate),
+        ("attachments", "name", on.attachments),
         ("history", "name", lambda id: list(on.history(id))),
         ("proof", "name", on.proof),
         ("proof", "optional text", lambda position: on.proof("x", position=position)),
@@ -83,6 +85,17 @@ def database_rows(ledger: LedgerClient) -> List[Row]:
     for name in ("group", "sum", "avg", "min", "max"):
         rows.append(("aggregate", "paths", with_option(on.aggregate, name)))
     return rows + list_rows("query", on.query) + list_rows("ids", on.ids)
+
+
+def attachment_rows(ledger: LedgerClient) -> List[Row]:
+    on = ledger.database("fruit").attachments("x")
+    return [
+        ("put", "name", lambda name: on.put(name, b"")),
+        ("put", "bytes", lambda content: on.put("x", content)),
+        ("put", "text", lambda kind: on.put("x", b"", content_type=kind)),
+        ("get", "name", on.get),
+        ("delete", "name", on.delete),
+    ]
 
 
 def list_rows(name: str, read: Callable[..., Iterable[object]]) -> List[Row]:
@@ -118,7 +131,7 @@ class WrongArguments(unittest.TestCase):
                 self.end_headers()
                 self.wfile.write(content)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = handle_any
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -134,6 +147,8 @@ class WrongArguments(unittest.TestCase):
     def test_each_method_refuses_missing_and_wrong_values_and_sends_no_request(self) -> None:
         self.refuses(self.ledger, ledger_rows(self.ledger), ["server_id", "verifier_key", "databases"])
         self.refuses(self.ledger.database("fruit"), database_rows(self.ledger), ["name"])
+        attachments = self.ledger.database("fruit").attachments("x")
+        self.refuses(attachments, attachment_rows(self.ledger), ["list"])
 
     def refuses(self, on: object, rows: List[Row], without_arguments: List[str]) -> None:
         methods = sorted(name for name in dir(on) if not name.startswith("_"))

@@ -1,5 +1,6 @@
 """A client of daicho, a ledger database. The package needs only the standard library, and `cryptography` for proofs."""
 
+from .attachments import Attachment, AttachmentContent, Attachments
 from .changes import Change
 from .client import LedgerClient, Recorded
 from .database import Aggregate, Database, Group, Item, Read, Revision, Written
@@ -9,6 +10,9 @@ from .verify_proof import ProofError, ProvenEntry, verify_proof
 
 __all__ = [
     "Aggregate",
+    "Attachment",
+    "AttachmentContent",
+    "Attachments",
     "Change",
     "Database",
     "Group",

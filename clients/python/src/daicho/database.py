@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Union
 
+from .attachments import Attachments
 from .errors import LedgerError
 from .json_body import json_text, require_count, require_list, require_object, require_text, value_invalid
 from .transport import NOTHING, Call, Reply, Transport, path_of, require_name
@@ -237,6 +238,10 @@ class Database:
         query = {"position": None if position is None else require_text(position, "position")}
         call = Call("GET", f"{self._item(id)}/proof", query)
         return self._transport.read(call).content
+
+    def attachments(self, id: str) -> Attachments:
+        """Returns the attachments of the item. Sends no request."""
+        return Attachments(self._transport, self.name, id)
 
     def _pages(
         self,

@@ -11,7 +11,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Callable, Mapping, Sequence, Union
 from urllib.parse import quote, unquote, urlsplit
@@ -49,6 +49,8 @@ class Call:
     #: Sent as JSON, unless NOTHING.
     body: Any = NOTHING
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: Sent unchanged instead of `body`, unless None.
+    content: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,12 @@ class Transport:
         """Sends a change. Raises LedgerError."""
         key = secrets.token_hex(KEY_BYTES)
         headers = {"idempotency-key": key, **call.headers}
-        return self._with_retries(Call(call.method, call.path, call.query, call.body, headers))
+        return self._with_retries(replace(call, headers=headers))
 
     def open(self, call: Call, timeout: float) -> HTTPResponse:
         """Sends a read once and returns the reply as a stream. Raises LedgerError; reading may raise OSError."""
         url = self._base + _requestable(call.path) + _query_text(call.query)
-        data = None if call.body is NOTHING else json_text(call.body, "body").encode()
+        data = call.content if call.body is NOTHING else json_text(call.body, "body").encode()
         request = urllib.request.Request(url, data, method=call.method)
         if data is not None:
             request.add_header("content-type", "application/json")

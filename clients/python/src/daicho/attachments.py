@@ -1,0 +1,87 @@
+"""The attachments of an item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterator
+
+from .errors import LedgerError
+from .json_body import require_text, value_invalid
+from .transport import Call, Transport, path_of
+
+PAGE = 500
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """The description of an attachment."""
+
+    name: str
+    content_type: str
+    #: Length in bytes.
+    length: int
+    #: The SHA-256 of the bytes, in hexadecimal digits.
+    sha256: str
+
+
+@dataclass(frozen=True)
+class AttachmentContent:
+    """The content of an attachment."""
+
+    content: bytes
+    content_type: str
+    #: Changes when the bytes change.
+    etag: str
+
+
+class Attachments:
+    """The attachments of an item. Errors of all methods: LedgerError."""
+
+    def __init__(self, transport: Transport, db: str, id: str) -> None:
+        self._transport = transport
+        self._path = path_of("/api/{db}/{id}/attachments", db=db, id=id)
+
+    def put(self, name: str, content: bytes, *, content_type: str = "application/octet-stream") -> Attachment:
+        """Creates or replaces the attachment `name`."""
+        if not isinstance(content, (bytes, bytearray, memoryview)):
+            raise value_invalid(content, "content", "bytes")
+        headers = {"content-type": require_text(content_type, "content_type")}
+        call = Call("PUT", self._named(name), headers=headers, content=bytes(content))
+        return _attachment_in(self._transport.write(call).json().get("attachment"))
+
+    def get(self, name: str) -> AttachmentContent:
+        """Reads the attachment `name` into memory."""
+        reply = self._transport.read(Call("GET", self._named(name)))
+        content_type = reply.headers.get("content-type", "application/octet-stream")
+        return AttachmentContent(reply.content, content_type, reply.headers.get("etag", ""))
+
+    def list(self) -> Iterator[Attachment]:
+        """Yields all attachments, ordered by name. Each that exists during the whole loop is yielded once."""
+        after: str | None = None
+        while True:
+            call = Call("GET", self._path, {"limit": PAGE, "after": after})
+            page = self._transport.read(call).json().get("attachments")
+            if not isinstance(page, list):
+                raise LedgerError("REPLY_MALFORMED", 200, "the reply has no list attachments")
+            for each in page:
+                attachment = _attachment_in(each)
+                yield attachment
+                after = attachment.name
+            if len(page) < PAGE:
+                return
+
+    def delete(self, name: str) -> None:
+        """Deletes the attachment `name`."""
+        self._transport.write(Call("DELETE", self._named(name))).json()
+
+    def _named(self, name: str) -> str:
+        return self._path + path_of("/{name}", name=name)
+
+
+def _attachment_in(value: Any) -> Attachment:
+    try:
+        return Attachment(
+            str(value["name"]), str(value["content_type"]), int(value["length"]), str(value["sha256"])
+        )
+    except (KeyError, TypeError, ValueError):
+        raise LedgerError("REPLY_MALFORMED", 200, "the reply does not describe an attachment") from None
