@@ -490,19 +490,24 @@ describe('databases and items', () => {
   it('copies an item as JSON, and the shown items as a table', async () => {
     const node = await startNode()
     await node.send('POST', '/api/fruit')
-    await node.send('POST', '/api/fruit', { id: 'plum', price: 90 })
+    const item = { id: 'plum', code: '5', day: '2026-11-26', price: 90 }
+    await node.send('POST', '/api/fruit', item)
     const { page, complaints } = await openPage(node, {
       at: '#/db/fruit',
       permissions: ['clipboard-read', 'clipboard-write'],
     })
     const clipboard = () => page.evaluate<string>('navigator.clipboard.readText()')
+    // A string that looks like a number has quotes; a date has none.
+    const cells = page.locator('.items tbody td')
+    await cells.nth(3).waitFor()
+    expect(await cells.allTextContents()).toEqual(['"5"', '2026-11-26', '90', 'Delete'])
     await button(page, 'Copy: Table').click()
     await shown(page, 'Copied')
-    expect(await clipboard()).toBe('id\tprice\r\nplum\t90\r\n')
+    expect(await clipboard()).toBe('id\tcode\tday\tprice\r\nplum\t5\t2026-11-26\t90\r\n')
     await page.getByRole('link', { name: 'plum' }).click()
     await button(page, 'Copy: JSON of the item').click()
     await shown(page, 'Copied')
-    expect(JSON.parse(await clipboard())).toEqual({ id: 'plum', price: 90 })
+    expect(JSON.parse(await clipboard())).toEqual(item)
     expect(complaints).toEqual([])
   })
 

@@ -19,7 +19,7 @@ export function ShortJson(props: { value: unknown }): JSX.Element {
 }
 
 /** A string that could be taken for another value. */
-const AMBIGUOUS = /^(?:$|-?\d|["[{]|(?:true|false|null)$)/
+const AMBIGUOUS = /^(?:$|["[{]|(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$)/
 
 /** Returns a string as text, and any other value as JSON, on one line, truncated. */
 export function toShort(value: unknown): JSX.Element {
