@@ -23,9 +23,9 @@ import { roundsOf } from '../support/rounds.ts'
 const KILLS = roundsOf(20)
 /** Number of kills in each test without the key. KILLS is for the test with the key. */
 const KILLS_MORE = roundsOf(12)
-const BLOCKS = 1_200
+const BLOCKS = 700
 /** Maximum delay before a kill, milliseconds. About the duration of a restore after its first write. */
-const KILL_WITHIN_MS = 900
+const KILL_WITHIN_MS = 600
 const CONTENT = Buffer.alloc(5 * 1024 * 1024, 'content of an attachment ')
 
 /** A node with a chain of BLOCKS blocks and attachments, and the arguments of a restore from this node. */

@@ -214,7 +214,7 @@ it.skipIf(skipReason !== null)(
 
     // Kills a node while another node fetches its chain, and starts it again.
     const blocks = 61
-    const more = 100
+    const more = 60
     networks.slow('a', 'b', SLOW)
     await write(a, more, 'x'.repeat(60_000))
     await within('a batch is stored', async () => (await b.mirrored(a)) > blocks)
