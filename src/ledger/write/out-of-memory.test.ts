@@ -34,7 +34,7 @@ function shortOf(name: keyof typeof OLD_MB, isShort: () => boolean): Platform {
 }
 
 const large = (count: number) =>
-  Array.from({ length: count }, (_, n) => ({ id: `${n}`, values: new Array(90).fill(`v${n}`) }))
+  Array.from({ length: count }, (_, n) => ({ id: `${n}`, values: new Array(180).fill(`v${n}`) }))
 
 it('when the writer thread runs out of memory, rejects further changes, serves reads, and loses no acknowledged change', async () => {
   const folder = temporaryFolder()

@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { packPosition } from '../../chain/index.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
@@ -213,7 +213,7 @@ it('continues after a checkpoint failed because the disk was full', async () => 
   const folder = testFolder()
   const store = await open(folder)
   await appendEntries(store, [entry.createDb('d')])
-  for (let n = 0; n < 12; n += 1) {
+  for (let n = 0; n < 20; n += 1) {
     await appendEntries(store, [entry.create('d', `${n}`, 'x'.repeat(1_000_000))])
   }
   failOnce(store, 'PRAGMA wal_checkpoint(PASSIVE)', SQLITE_FULL)
@@ -236,7 +236,7 @@ it('writes nothing more after a checkpoint failed with a disk error', async () =
   const folder = testFolder()
   const store = await open(folder)
   await appendEntries(store, [entry.createDb('d')])
-  for (let n = 0; n < 12; n += 1) {
+  for (let n = 0; n < 20; n += 1) {
     await appendEntries(store, [entry.create('d', `${n}`, 'x'.repeat(1_000_000))])
   }
   failOnce(store, 'PRAGMA wal_checkpoint(PASSIVE)', SQLITE_IOERR_FSYNC)
@@ -253,7 +253,7 @@ it('rewrites the store after an erasure only if two copies fit, and gives the sp
   const folder = testFolder()
   const store = await open(folder)
   await appendEntries(store, [entry.createDb('d'), entry.create('d', 'a', 'SECRET')])
-  await appendEntries(store, [entry.update('d', 'a'), entry.create('d', 'b', 'x'.repeat(1e6))])
+  await appendEntries(store, [entry.update('d', 'a'), entry.create('d', 'b', 'x'.repeat(2e6))])
   await appendEntries(store, [entry.erase('d', 'a', ['0.1'])])
   const walBytes = () => statSync(join(folder, 'ledger.db-wal')).size
   const before = walBytes()
@@ -284,6 +284,8 @@ it('removes the entries of removed indexes and the items of deleted databases be
   await store.addIndex('d', 'n')
   while (await store.maintain());
   await store.removeIndex('d', 'n')
+  // The secret is at the end of the block, which is compressed.
+  const compressed = bodyOfFirstBlock(folder).subarray(-24)
   await appendEntries(store, [entry.update('d', 'a'), entry.deleteDb('gone')])
   await appendEntries(store, [
     entry.erase('d', 'a', ['0.1501']),
@@ -292,8 +294,20 @@ it('removes the entries of removed indexes and the items of deleted databases be
   while ((await store.uncompacted()).length > 0) await store.maintain()
   // The store is still open, and nothing else is checkpointed.
   for (const name of ['ledger.db', 'ledger.db-wal']) {
-    expect([name, readFileSync(join(folder, name)).includes('SECRET')]).toEqual([name, false])
+    const bytes = readFileSync(join(folder, name))
+    expect([name, bytes.includes('SECRET'), bytes.includes(compressed)]).toEqual([
+      name,
+      false,
+      false,
+    ])
   }
   expect(await store.damage()).toBeNull()
   await store.close()
 })
+
+function bodyOfFirstBlock(folder: string): Buffer {
+  const database = new DatabaseSync(join(folder, 'ledger.db'), { readOnly: true })
+  const row = database.prepare('SELECT body FROM blocks WHERE height = 0').get()
+  database.close()
+  return Buffer.from(row?.body as Uint8Array)
+}
