@@ -387,7 +387,7 @@ function f() {}`
       ]),
     })
     expect(findings.map(formatFinding)).toEqual([
-      'permissions.acl: warning: the file is missing or empty, so everyone may do everything',
+      'permissions.acl: warning: the file is missing, so everyone may do everything',
     ])
     expect(definition?.rules).toBeNull()
   })

@@ -52,24 +52,49 @@ it('a function does not run for a subtype of its transaction', async () => {
 })
 
 describe('the check of a network', () => {
-  const warnings = (lib: string) => {
+  const warnings = (lib: string, rules = `rule All { ${RULE} }`) => {
     const { findings } = checkNetwork({
       packed: null,
       files: new Map(
         Object.entries({
           'package.json': '{"name":"bar","version":"1.0.0"}',
-          'models/bar.cto': MODEL.replace(/transaction Refund.*/, ''),
+          'models/bar.cto': MODEL.replace(/transaction Refund.*/, 'concept Size {}'),
           'lib/till.js': lib,
-          'permissions.acl': `rule All { ${RULE} }`,
+          'permissions.acl': rules,
         }).map(([path, text]) => [path, Buffer.from(text)] as const),
       ),
     })
     return findings.map(({ severity, line, message }) => `${severity} ${line} ${message}`)
   }
-  const unprocessed = 'warning 0 no function processes org.bar.Sale, so it is always rejected'
+  const unprocessed = 'warning 3 no function processes org.bar.Sale, so it is always rejected'
 
-  it('warns of a transaction that no function processes', () => {
-    expect(warnings('function helper() {}')).toEqual([unprocessed])
+  it('warns of a transaction that no function processes, and of a function that nobody calls', () => {
+    const lib = 'function helper() { return part() }\nfunction part() {}'
+    const uncalled = 'warning 1 nothing calls helper, and it processes no transaction'
+    expect(warnings(lib)).toEqual([uncalled, unprocessed])
+    expect(warnings(`${lib}\nsetUp(helper)`)).toEqual([unprocessed])
+    const rule = `rule R { ${RULE.replace('action', 'condition: (helper()) action')} }`
+    expect(warnings(lib, rule)).toEqual([unprocessed])
+  })
+
+  it.each([
+    ['its condition is false', RULE.replace('action', 'condition: (false) action')],
+    ['its resource covers no type', RULE.replace('"**"', '"org.bar.Size"')],
+    ['its participant covers no type', RULE.replace('ANY', 'org.bar.*')],
+    ['rule First decides first', RULE.replace('"**"', '"org.bar.Till"').replace('ALL', 'CREATE')],
+    ['rule First decides first', RULE.replace('"**"', '"org.bar.Till#a"').replace('ALL', 'READ')],
+  ])('warns of a rule that never matches: %s', (reason, rule) => {
+    const first = RULE.replace('"**"', '"org.bar.*"').replace('ALL', 'CREATE, READ')
+    const found = warnings('function onSale() {}', `rule First { ${first} }\nrule R { ${rule} }`)
+    expect(found).toEqual([expect.stringContaining(`warning 2 rule R never matches: ${reason}`)])
+    const last = `rule First { ${first} }\nrule R { ${RULE} }`
+    expect(warnings('function onSale() {}', last)).toEqual([])
+  })
+
+  it('warns of an empty file of rules at its first line', () => {
+    expect(warnings('function onSale() {}', '')).toEqual([
+      'warning 1 the file is empty, so everyone may do everything',
+    ])
   })
 
   it.each([
@@ -80,9 +105,9 @@ describe('the check of a network', () => {
       `/** ${SALE} */\n// eslint-disable-line\nfunction ring(tx) {}`,
     ],
   ])('warns of a tag that no function has: %s', (_, lib) => {
-    const [first, second] = warnings(lib)
-    expect(first).toBe(unprocessed)
-    expect(second).toMatch(/^warning 1 no top-level function follows this @transaction/)
+    const found = warnings(lib)
+    expect(found).toContain(unprocessed)
+    expect(found[0]).toMatch(/^warning 1 no top-level function follows this @transaction/)
   })
 
   it('ignores functions that are commented out', () => {
@@ -107,6 +132,13 @@ it('a rule needs no space after the words of its grammar', () => {
     { name: 'All', operations: ['CREATE', 'READ', 'UPDATE', 'DELETE'] },
     { name: 'Read', operations: ['READ', 'UPDATE'] },
   ])
+})
+
+it('a network is deployed even if its rules give the administrator nothing', async () => {
+  const node = await gateway({
+    deploy: [network('', `rule None { ${RULE.replace('**', 'org.bar.Till')} }`)],
+  })
+  expect((await node.send('POST', '/api/Till', { id: 'front' })).status).toBe(403)
 })
 
 it('an empty file of rules allows everything, as no file does, but a file of comments is an error', async () => {

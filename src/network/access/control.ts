@@ -31,13 +31,13 @@ export function checkRules(
   read: (path: string) => SourceFile,
 ): AccessRule[] {
   const file = read(RULES_FILE)
-  return nodes.map((node) => {
-    const { participant, resource, transaction } = node
+  for (const { participant, resource, transaction } of nodes) {
     checkPattern(participant, 'participant')
     checkPattern(resource, null)
     if (transaction !== null) checkPattern(transaction, 'transaction')
-    return node
-  })
+  }
+  if (findings.clean) warnOfDeadRules(nodes, model, findings, file)
+  return [...nodes]
 
   function checkPattern({ pattern, at }: BoundPattern, kind: TypeDeclaration['kind'] | null): void {
     if (pattern.kind === 'namespace' && !model.hasNamespace(pattern.namespace, pattern.deep)) {
@@ -50,6 +50,72 @@ export function checkRules(
       findings.error(file, at, `${pattern.type} has the kind ${type.kind}; expected ${kind}`)
     }
   }
+}
+
+/** Maximum rules, and maximum comparisons with a type, in the search for rules that never match. */
+const RULES_COMPARED_MAX = 1_000
+const COMPARISONS_MAX = 1_000_000
+const NEVER = /return \(\s*false\s*\)/
+
+/**
+ * Warns of rules that can never match: those whose condition is false, those that cover no type with instances, and those
+ * of which an earlier rule without a condition decides every case. If a network has very many rules, some are not compared.
+ */
+function warnOfDeadRules(
+  rules: readonly RuleNode[],
+  model: Model,
+  findings: Findings,
+  file: SourceFile,
+): void {
+  const concrete = [...model.types()].filter(({ abstract, kind }) => !abstract && kind !== 'enum')
+  const types = {
+    participant: concrete.filter(({ kind }) => kind === 'participant'),
+    resource: concrete.filter(({ kind }) => kind !== 'concept'),
+    transaction: concrete.filter(({ kind }) => kind === 'transaction'),
+  }
+  const deciding: RuleNode[] = []
+  let left = COMPARISONS_MAX
+  for (const rule of rules.slice(0, RULES_COMPARED_MAX)) {
+    const { name, at, condition, transaction } = rule
+    const warn = (reason: string, offset = at) =>
+      findings.warningAt(file, offset, `rule ${name} never matches: ${reason}`)
+    if (condition !== null && NEVER.test(condition)) warn('its condition is false')
+    for (const part of ['participant', 'resource', 'transaction'] as const) {
+      const bound = rule[part]
+      const isCovered = ({ pattern }: BoundPattern) =>
+        types[part].some((type) => covers(pattern, type, null) !== false)
+      if (bound === null || isCovered(bound)) continue
+      warn(`its ${part} covers no type that has instances`, bound.at)
+    }
+    const before = deciding.filter((earlier) => {
+      left -= types.participant.length + types.resource.length
+      return left > 0 && isDecided(rule, earlier, types)
+    })
+    const isEarlier = rule.operations.map((each) =>
+      before.find(({ operations }) => operations.includes(each)),
+    )
+    const [first] = isEarlier
+    if (first !== undefined && !isEarlier.includes(undefined)) {
+      warn(`rule ${first.name} decides first`)
+    }
+    if (condition === null && transaction === null) deciding.push(rule)
+  }
+}
+
+/** Whether `earlier` matches whenever `rule` does, apart from the operation. */
+function isDecided(
+  rule: RuleNode,
+  earlier: RuleNode,
+  types: Readonly<Record<'participant' | 'resource', readonly TypeDeclaration[]>>,
+): boolean {
+  return (['participant', 'resource'] as const).every((part) => {
+    const { pattern } = rule[part]
+    const id = pattern.kind === 'type' ? pattern.id : null
+    return types[part].every(
+      (type) =>
+        covers(pattern, type, null) === false || covers(earlier[part].pattern, type, id) === true,
+    )
+  })
 }
 
 /** Whether a READ rule names the type of `event`, a supertype of that type, or the id of `event`. Ignores wildcards. */

@@ -2,14 +2,18 @@ import { createHash } from 'node:crypto'
 import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts'
 import { type AccessRule, checkRules } from '../access/control.ts'
 import { NetworkError } from '../errors.ts'
-import { parseModelFile } from '../language/model-parser.ts'
+import { type ModelFile, parseModelFile } from '../language/model-parser.ts'
 import { parseQueries } from '../language/query-parser.ts'
 import { parseRules } from '../language/rule-parser.ts'
-import { findScriptError, outlineScript, type ScriptComment } from '../language/script.ts'
+import {
+  findScriptError,
+  outlineScript,
+  type ScriptComment,
+  type ScriptOutline,
+} from '../language/script.ts'
 import { Findings, formatFinding, type SourceFile, type SourceFinding } from '../language/source.ts'
 import { checkModel } from '../model/checker.ts'
 import type { Model } from '../model/model.ts'
-import { SYSTEM_NAMESPACE } from '../model/system.ts'
 import { checkQueries, type NamedQuery } from '../queries/check.ts'
 import { type NetworkFiles, type NetworkSource, readArchive, writeArchive } from './files.ts'
 
@@ -99,7 +103,8 @@ const PARAMETER_TAG = /^[ \t*]*@param\b(?:\s*\{\s*[!?]?\s*([\p{L}\p{Nd}_$.]+)\s*
  * Source: Composer 0.20.9, `javascriptparser.js` and `compiledscriptbundle.js`.
  */
 function findProcessors(
-  scripts: readonly SourceFile[],
+  scripts: readonly OutlinedScript[],
+  models: readonly ModelFile[],
   model: Model,
   findings: Findings,
 ): Processor[] {
@@ -109,8 +114,7 @@ function findProcessors(
     (type) => `on${type.name}`,
   )
   const found: Processor[] = []
-  for (const file of scripts) {
-    const { functions, comments } = outlineScript(file.text)
+  for (const { file, functions, comments } of scripts) {
     const attached = new Set(functions.map(({ comment }) => comment))
     for (const comment of comments) {
       if (!comment.isBlock || attached.has(comment) || !TRANSACTION_TAG.test(comment.text)) continue
@@ -134,8 +138,37 @@ function findProcessors(
       found.push(...types.map((transaction) => ({ name, transaction, path: file.path })))
     }
   }
-  if (scripts.length > 0) addWarnings(found, model, findings)
+  if (scripts.length > 0) addWarnings(found, models, model, findings)
   return found
+}
+
+/** A script with its outline. */
+type OutlinedScript = ScriptOutline & { readonly file: SourceFile }
+
+/** Warns of functions that are no processors, and whose name occurs nowhere else, neither in a script nor in a condition. */
+function warnOfUncalledFunctions(
+  scripts: readonly OutlinedScript[],
+  rules: readonly AccessRule[] | null,
+  processors: readonly Processor[],
+  findings: Findings,
+): void {
+  const conditions = (rules ?? []).flatMap(({ condition }) => condition ?? [])
+  const places = [...scripts, ...conditions.map(outlineScript)]
+  const processing = new Set(processors.map(({ name }) => name))
+  const declared = scripts.flatMap(({ file, functions }) =>
+    functions.map((each) => ({ ...each, file })),
+  )
+  const declarations = Map.groupBy(declared, ({ name }) => name)
+  for (const [name, [first, ...others]] of declarations) {
+    const uses = places.reduce((sum, { names }) => sum + (names.get(name) ?? 0), 0)
+    if (first === undefined || uses > 1 + others.length || processing.has(name)) continue
+    if (HIDDEN_TAG.test(first.comment?.text ?? '')) continue
+    findings.warningAt(
+      first.file,
+      first.at,
+      `nothing calls ${name}, and it processes no transaction`,
+    )
+  }
 }
 
 /** Returns the transaction type in the `@param` of a processor's comment. Adds problems to `findings`. */
@@ -160,12 +193,19 @@ function findTaggedTypes(
 }
 
 /** Warns of transactions that no function processes, and of functions that are declared twice. */
-function addWarnings(processors: readonly Processor[], model: Model, findings: Findings): void {
+function addWarnings(
+  processors: readonly Processor[],
+  models: readonly ModelFile[],
+  model: Model,
+  findings: Findings,
+): void {
   const processed = new Set(processors.map(({ transaction }) => transaction))
-  for (const { kind, abstract, namespace, qualifiedName } of model.types()) {
-    if (kind !== 'transaction' || abstract || namespace === SYSTEM_NAMESPACE) continue
-    if (processed.has(qualifiedName)) continue
-    findings.warning('lib', `no function processes ${qualifiedName}, so it is always rejected`)
+  for (const { file, namespace, declarations } of models) {
+    for (const { kind, abstract, name, at } of declarations) {
+      const type = `${namespace}.${name}`
+      if (kind !== 'transaction' || abstract || processed.has(type) || !model.type(type)) continue
+      findings.warningAt(file, at, `no function processes ${type}, so it is always rejected`)
+    }
   }
   const seen = new Set<string>()
   for (const { name, transaction, path } of processors) {
@@ -213,17 +253,11 @@ export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
 
   const scripts = paths.filter((path) => path.endsWith('.js')).map(read)
   const valid = scripts.filter((file) => isScript(file, findings))
-  const processors = findProcessors(valid, model, findings)
+  const outlined = valid.map((file) => ({ file, ...outlineScript(file.text) }))
+  const processors = findProcessors(outlined, parsed, model, findings)
 
-  // As in Composer, an empty file is no file.
-  const rules =
-    files.get('permissions.acl')?.length === 0 || !files.has('permissions.acl')
-      ? null
-      : checkRules(parseRules(read('permissions.acl'), findings), model, findings, read)
-  if (rules === null) {
-    const message = 'the file is missing or empty, so everyone may do everything'
-    findings.warning('permissions.acl', message)
-  }
+  const rules = readRules(files, model, findings, read)
+  if (findings.clean) warnOfUncalledFunctions(outlined, rules, processors, findings)
   const queries = files.has('queries.qry')
     ? checkQueries(parseQueries(read('queries.qry'), findings), model, findings, read)
     : new Map<string, NamedQuery>()
@@ -234,6 +268,25 @@ export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
   const sha256 = createHash('sha256').update(archive).digest('hex')
   const parts = { model, rules, queries, scripts, processors }
   return { findings: found, definition: { ...about, archive, sha256, ...parts, warnings: found } }
+}
+
+/** Returns the rules of a network. As in Composer, an empty file is no file. */
+function readRules(
+  files: NetworkFiles,
+  model: Model,
+  findings: Findings,
+  read: (path: string) => SourceFile,
+): readonly AccessRule[] | null {
+  const path = 'permissions.acl'
+  const everything = 'so everyone may do everything'
+  if (!files.has(path)) {
+    findings.warning(path, `the file is missing, ${everything}`)
+    return null
+  }
+  const file = read(path)
+  if (file.text !== '') return checkRules(parseRules(file, findings), model, findings, read)
+  findings.warningAt(file, 0, `the file is empty, ${everything}`)
+  return null
 }
 
 /** Returns the network in `source`. Errors: NETWORK_INVALID with all findings. */

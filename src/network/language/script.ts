@@ -62,14 +62,20 @@ interface ScriptToken {
   readonly at: number
 }
 
+/** The comments, the top-level functions and all names of a script. */
+export interface ScriptOutline {
+  readonly comments: readonly ScriptComment[]
+  readonly functions: readonly ScriptFunction[]
+  /** How often each name occurs, as the name of anything. */
+  readonly names: ReadonlyMap<string, number>
+}
+
 /**
- * Returns the comments and the top-level functions of a script without syntax errors. Takes linear time, because an
- * untrusted script may be 10 MB long.
+ * Returns the outline of a script without syntax errors. Takes linear time, because an untrusted script may be 10 MB
+ * long.
  */
-export function outlineScript(text: string): {
-  comments: ScriptComment[]
-  functions: ScriptFunction[]
-} {
+export function outlineScript(text: string): ScriptOutline {
+  const names = new Map<string, number>()
   const comments: ScriptComment[] = []
   const functions: ScriptFunction[] = []
   let comment: ScriptComment | null = null
@@ -85,6 +91,7 @@ export function outlineScript(text: string): {
       continue
     }
     const { kind, text: word, at } = token
+    if (kind === 'name') names.set(word, (names.get(word) ?? 0) + 1)
     const isStart = isTopLevel && canFollow(before, isNewLine)
     if (isDeclared && word === '*') isGenerator = true
     else if (isDeclared) {
@@ -100,7 +107,7 @@ export function outlineScript(text: string): {
     comment = null
     before = token
   }
-  return { comments, functions }
+  return { comments, functions, names }
 }
 
 /** Whether a declaration can follow `token`: `token` ends a statement. */

@@ -34,18 +34,24 @@ export class Findings {
 
   /** Adds a warning about the file at `path`, which need not exist. */
   warning(path: string, message: string): void {
-    this.#add({ severity: 'warning', path, line: 0, column: 0, message })
+    if (this.#hasRoomForWarnings)
+      this.#add({ severity: 'warning', path, line: 0, column: 0, message })
   }
 
   /** Adds a warning at `offset` of `file`. */
   warningAt(file: SourceFile, offset: number, message: string): void {
-    if (this.full) return
+    if (!this.#hasRoomForWarnings) return
     this.#add({ severity: 'warning', path: file.path, ...this.#positionAt(file, offset), message })
   }
 
   /** Adds an error about the file at `path`, by default about the whole file. */
   fileError(path: string, message: string, position = { line: 0, column: 0 }): void {
     this.#add({ severity: 'error', path, ...position, message })
+  }
+
+  /** Warnings take at most half of the list, so that they never displace an error. */
+  get #hasRoomForWarnings(): boolean {
+    return this.#list.length < FINDINGS_MAX / 2
   }
 
   /** Whether further findings are dropped. */

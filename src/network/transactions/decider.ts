@@ -133,7 +133,8 @@ export class Decider {
       case 'submit':
         return this.#submit(change, guard, stamp)
       case 'start':
-        return { draft: await Draft.begin(guard, createTransaction(START, stamp, {})), reply: [] }
+        // As in Composer, no access rule applies to the start.
+        return { draft: new Draft(guard, createTransaction(START, stamp, {})), reply: [] }
       default:
         return { draft: await draftIdentityChange(change, guard, stamp), reply: [] }
     }

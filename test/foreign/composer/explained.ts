@@ -26,6 +26,8 @@ interface Seen {
 
 type Explanation = readonly [key: string, explains: (seen: Seen) => boolean]
 
+const THROWING_DENY = 'a condition that throws, in a DENY rule'
+
 const bothFail = ({ composerError, daichoError }: Seen) =>
   composerError !== null && daichoError !== null
 
@@ -34,18 +36,31 @@ const isStricter = ({ composerError, daichoError, composer, daicho }: Seen) =>
   composerError === null &&
   (daichoError !== null || daicho.length < composer.length || daicho === 'false')
 
+const composerOnlyFails = ({ composerError, daichoError }: Seen) =>
+  composerError !== null && daichoError === null
+const daichoOnlyFails = ({ composerError, daichoError }: Seen) =>
+  composerError === null && daichoError !== null
+
+/** Whether an error of `side` has this text, and the other side succeeded. */
+const failsAlone =
+  (side: 'composer' | 'daicho', pattern: RegExp) =>
+  (seen: Seen): boolean =>
+    side === 'composer'
+      ? composerOnlyFails(seen) && pattern.test(seen.composerError ?? '')
+      : daichoOnlyFails(seen) && pattern.test(seen.daichoError ?? '')
+
 export const EXPLANATIONS: readonly Explanation[] = [
   [
     'a required array that is missing',
-    ({ composerError, network }) => {
-      const [, field] = /missing required field (\w+)/.exec(composerError ?? '') ?? []
-      return field !== undefined && network.models.some((text) => text.includes(`[] ${field}`))
+    (seen) => {
+      const [, field] = /missing required field (\w+)/.exec(seen.composerError ?? '') ?? []
+      const isArray = seen.network.models.some((text) => text.includes(`[] ${field}`))
+      return composerOnlyFails(seen) && field !== undefined && isArray
     },
   ],
   [
     'a condition that throws, in a DENY rule',
-    (seen) =>
-      seen.network.features.includes('a condition that throws, in a DENY rule') && isStricter(seen),
+    (seen) => seen.network.features.includes(THROWING_DENY) && isStricter(seen),
   ],
   [
     'reads after a write in the same transaction',
@@ -57,11 +72,11 @@ export const EXPLANATIONS: readonly Explanation[] = [
   ],
   [
     'an array that contains a resource twice',
-    ({ request, composerError, daichoError }) => {
-      if (request?.kind !== 'createAll' || composerError !== null || daichoError === null)
-        return false
+    (seen) => {
+      const { request } = seen
+      if (request?.kind !== 'createAll' || !daichoOnlyFails(seen)) return false
       const ids = request.body.map((body) =>
-        JSON.stringify(Object.entries(body).find(([name]) => name.startsWith('id'))),
+        String(body[seen.network.identifiers[request.type] ?? '']),
       )
       return new Set(ids).size < ids.length
     },
@@ -69,13 +84,33 @@ export const EXPLANATIONS: readonly Explanation[] = [
   [
     'getAssetRegistry of a participant',
     ({ code, network }) => {
-      const [, kind, type] = /registry\("(\w+)", "([^"]+)"\)/.exec(code) ?? []
-      return (
-        kind !== undefined &&
-        network.kinds[type ?? ''] !== undefined &&
-        network.kinds[type ?? ''] !== kind
-      )
+      const [, kind, type = ''] = /registry\("(\w+)", "([^"]+)"\)/.exec(code) ?? []
+      return network.kinds[type] !== undefined && network.kinds[type] !== kind
     },
+  ],
+  [
+    'a value of another type in a request, such as `"7"` for an `Integer`',
+    (seen) =>
+      seen.request?.kind !== 'ask' && failsAlone('daicho', /: must be an? [\w.]+(?: \(|$)/)(seen),
+  ],
+  [
+    'a resource of another type in a registry, or at the path of another type',
+    failsAlone('daicho', /\$class must be|Expected a resource of type/),
+  ],
+  ['`!=` within `OR`', failsAlone('composer', /userValue\.every/)],
+  ['an empty `permissions.acl` in an archive', failsAlone('composer', /AclFile expects/)],
+  ['`Infinity` in a `Double`', failsAlone('daicho', /is not a finite number/)],
+  ['`"text"` for a `String[]`', failsAlone('daicho', /must be an array/)],
+  ['newResource of an enum', failsAlone('daicho', /is an enum$/)],
+  [
+    '`isRelationship()` of a relationship whose resource was read',
+    ({ composer, daicho }) =>
+      composer.startsWith('to<') && daicho.startsWith(composer.slice(3, composer.indexOf('#'))),
+  ],
+  ['toJSON of a concept', failsAlone('composer', /^Use Serializer\.toJSON/)],
+  [
+    'resolving a resource that is missing, or that the caller may not READ',
+    (seen) => seen.kind === 'resolve' && failsAlone('daicho', /does not exist/)(seen),
   ],
   [
     'the identity of the administrator',
