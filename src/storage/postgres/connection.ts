@@ -302,8 +302,7 @@ export class Connection implements Queries {
   }
 
   /**
-   * Runs statements in one round trip. Outside of a transaction, they are one transaction, which is committed when the
-   * promise resolves. After an error, the server skips the other statements.
+   * Runs statements in one round trip. After an error, the server skips the other statements.
    */
   async batch(statements: readonly Statement[]): Promise<StatementResult[]> {
     if (this.#pending > 0) this.#delaySending()

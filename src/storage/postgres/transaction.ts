@@ -15,9 +15,9 @@ const SQL = {
   block: 'SELECT id FROM blocks WHERE height = $1',
 } as const
 
+const BEGIN = toStatements('BEGIN')
 // A separate statement reads the head, so that it sees the commits made during the wait for the lock.
-const BEGIN = toStatements(
-  'BEGIN',
+const LOCK = toStatements(
   'SELECT indexes FROM node FOR UPDATE',
   `SELECT height, id, split_part(timestamps, E'\\n', -1) FROM blocks ORDER BY height DESC LIMIT 1`,
 )
@@ -141,7 +141,7 @@ export class WriteSession implements Queries {
   ): Promise<{ locked: Locked; rows: Row[] }> {
     this.#isInTransaction = true
     try {
-      const [, lock, heads, read] = await connection.batch([...BEGIN, ...reads])
+      const [, lock, heads, read] = await connection.batch([...BEGIN, ...LOCK, ...reads])
       const [[locked] = [], [head] = []] = [lock?.rows, heads?.rows]
       if (locked === undefined) throw new StoreError('STORE_DAMAGED', 'the table `node` is empty')
       const state = {
@@ -170,21 +170,20 @@ export class WriteSession implements Queries {
   }
 
   /**
-   * Runs statements and commits, in one round trip. If a statement fails, the server rolls back. Without a transaction,
-   * the first statement must lock the store and require the expected state. Errors: errors of the server, after which
-   * nothing is committed; CommitUnknown.
+   * Runs statements and commits, in one round trip. Without a transaction, the first statement must lock the store and
+   * require the expected state. Errors: errors of the server, after which nothing is committed, and the caller must roll
+   * back; CommitUnknown.
    */
   async commit(statements: readonly Statement[] = []): Promise<void> {
     const connection = this.#current()
-    const end = this.#isInTransaction ? COMMIT : []
-    if (end !== COMMIT && this.#expected === null)
-      throw new ConnectionLost('the server rolled back')
+    const begin = this.#isInTransaction ? [] : BEGIN
+    if (begin === BEGIN && this.#expected === null) throw new ConnectionLost('the server rolled back')
+    this.#isInTransaction = true
     connection.takeWarning()
     try {
-      const results = await connection.batch([...statements, ...end])
-      if (end === COMMIT && results.at(-1)?.command !== 'COMMIT') {
-        throw new ConnectionLost('the server rolled back')
-      }
+      // BEGIN is explicit, because a proxy might not treat statements that are sent together as one transaction.
+      const results = await connection.batch([...begin, ...statements, ...COMMIT])
+      if (results.at(-1)?.command !== 'COMMIT') throw new ConnectionLost('the server rolled back')
     } catch (error) {
       if (isRefusal(error)) throw error
       await this.#drop()
