@@ -177,7 +177,8 @@ export class WriteSession implements Queries {
   async commit(statements: readonly Statement[] = []): Promise<void> {
     const connection = this.#current()
     const begin = this.#isInTransaction ? [] : BEGIN
-    if (begin === BEGIN && this.#expected === null) throw new ConnectionLost('the server rolled back')
+    if (begin === BEGIN && this.#expected === null)
+      throw new ConnectionLost('the server rolled back')
     this.#isInTransaction = true
     connection.takeWarning()
     try {
