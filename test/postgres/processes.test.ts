@@ -3,12 +3,14 @@ import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { verifierKeyText } from '../../src/chain/index.ts'
+import { storeOwnEvidence } from '../../src/ledger/peers/evidence.ts'
 import { openStoreReader, verifyStore } from '../../src/storage/index.ts'
 import { runDaicho, type ServedLedger, serveLedger } from '../support/daicho.ts'
 import { FeedClient } from '../support/feed-client.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { TestLog } from '../support/test-log.ts'
 import { until } from '../support/until.ts'
+import { queryOnce } from './server.ts'
 import { sharedPostgres, type TestDatabase } from './shared.ts'
 
 const postgres = await sharedPostgres()
@@ -169,5 +171,28 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
   it('do not let a third process with a different key start', async () => {
     const starting = serveLedger(temporaryFolder(), { STORE: database.url })
     await expect(starting).rejects.toThrow(/FOLDER_KEY|node\.key|server id/)
+  })
+
+  it('both reject changes as soon as one of them has evidence of two histories, also after a restart', async () => {
+    const evidence = { what: 'two histories', notes: ['one', 'two'] as const, proof: null }
+    const location = database.url
+    await storeOwnEvidence({ location, folder: '' }, evidence)
+    await storeOwnEvidence({ location, folder: '' }, { ...evidence, what: 'later' })
+    const code = async (to: ServedLedger) =>
+      JSON.parse(await (await send(to, '/api/fruit')).text()).code
+    for (const process of [one, two]) {
+      await until('changes are rejected', async () => (await code(process)) === 'CHAIN_DOUBTED')
+      const metrics = await (await fetch(`${process.url}/metrics`)).text()
+      expect(metrics).toMatch(/^daicho_own_evidence 1$/m)
+    }
+    two.child.kill('SIGTERM')
+    await two.ended
+    two = await serveLedger(folders[1] ?? '', { STORE: location })
+    expect(await code(two)).toBe('CHAIN_DOUBTED')
+    await queryOnce(location, "DELETE FROM shared_texts WHERE name = 'own-evidence'")
+    two.child.kill('SIGTERM')
+    await two.ended
+    two = await serveLedger(folders[1] ?? '', { STORE: location })
+    expect((await send(two, '/api/fruit')).status).toBe(200)
   })
 })

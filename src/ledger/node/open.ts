@@ -11,6 +11,7 @@ import {
   isDatabaseUrl,
   lockFolder,
   openBlobStore,
+  openSharedText,
   openStoreReader,
   openTurns,
   type StoreLocation,
@@ -26,6 +27,7 @@ import type { LogSigning } from '../log/signing.ts'
 import { LogWitness, witnessState } from '../log/witness.ts'
 import type { WitnessesOptions } from '../log/witnesses.ts'
 import { ChainBlobs } from '../peers/blobs.ts'
+import { OWN_EVIDENCE } from '../peers/evidence.ts'
 import { Mirrors } from '../peers/mirrors.ts'
 import { type Peer, PeerList } from '../peers/peer-list.ts'
 import { type Platform, systemPlatform } from '../platform.ts'
@@ -223,10 +225,12 @@ async function openMirrors(
     ...{ folder: path, location, durable, ownKey: log.verifierKey, privateKey },
     ...{ allowPrivate, intervalMs, blobBytesMax: attachmentBytesMax },
   }
-  const mirrors = new Mirrors(start, list, { ownBlobs, platform })
+  const sharedEvidence = isDatabaseUrl(location)
+    ? await openSharedText(location, OWN_EVIDENCE, platform.schedule)
+    : null
+  const mirrors = new Mirrors(start, list, { ownBlobs, platform, sharedEvidence })
   mirrors.ownCheckpoint = () => log.checkpoint()
   mirrors.onConflict = (message) => writer.suspend(new LedgerError('CHAIN_DOUBTED', message))
-  if (mirrors.ownEvidence !== null) mirrors.onConflict(mirrors.ownEvidence.what)
   await mirrors.begin()
   return mirrors
 }

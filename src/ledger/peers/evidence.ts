@@ -19,7 +19,13 @@ import {
   type TreeNode,
   type VerifierKey,
 } from '../../chain/index.ts'
-import { type StoreReader, writeDurably } from '../../storage/index.ts'
+import {
+  isDatabaseUrl,
+  type StoreLocation,
+  type StoreReader,
+  sharedTextChanges,
+  writeDurably,
+} from '../../storage/index.ts'
 import { rootAt } from '../log/signed-head.ts'
 import type { ChainSource } from './peer-client.ts'
 
@@ -27,6 +33,8 @@ import type { ChainSource } from './peer-client.ts'
 // This file reads both logs, and stores their notes with a proof as evidence.
 
 const FILE = 'evidence.json'
+/** Name of the text in a database with the evidence against the key of the node, which all of its processes share. */
+export const OWN_EVIDENCE = 'own-evidence'
 /** Maximum number of verified notes in memory. */
 export const CHECKPOINTS_MAX = 64
 
@@ -39,14 +47,40 @@ export function readEvidence(folder: string): Evidence | null {
   try {
     return fileExists(path) ? parseEvidence(readFileSync(path, 'utf8')) : null
   } catch {
-    return { what: `${path} cannot be read`, notes: ['', ''], proof: null }
+    return unreadable(path)
   }
+}
+
+/** Returns the evidence in the text OWN_EVIDENCE of a database, or null, as `readEvidence` does. */
+export function readSharedEvidence(text: string | null): Evidence | null {
+  try {
+    return text === null ? null : parseEvidence(text)
+  } catch {
+    return unreadable(`the text ${OWN_EVIDENCE} of the database`)
+  }
+}
+
+function unreadable(name: string): Evidence {
+  return { what: `${name} cannot be read`, notes: ['', ''], proof: null }
 }
 
 /** Stores evidence durably, unless evidence is stored already. */
 export function storeEvidence(folder: string, evidence: Evidence): void {
   if (readEvidence(folder) !== null) return
   writeDurably(join(folder, FILE), evidenceText(evidence))
+}
+
+/**
+ * Stores evidence against the node's own key durably, in its folder or in the database of all its processes, unless
+ * evidence is stored already. Errors: StoreError.
+ */
+export async function storeOwnEvidence(
+  { location, folder }: Pick<OwnChain, 'location' | 'folder'>,
+  evidence: Evidence,
+): Promise<void> {
+  if (!isDatabaseUrl(location)) return storeEvidence(folder, evidence)
+  const change = await sharedTextChanges(location, OWN_EVIDENCE)
+  await change((text) => text ?? evidenceText(evidence))
 }
 
 /** A verified checkpoint, and its note. */
@@ -119,6 +153,7 @@ export function shownLog(
 export interface OwnChain {
   readonly checkpoints: CheckpointVerifier
   readonly store: StoreReader
+  readonly location: StoreLocation
   readonly folder: string
   /** Returns the newest signed head of the node, or null if it is not available now. */
   readonly checkpoint: () => Promise<string | null>
@@ -151,7 +186,9 @@ export async function ownChainConflict(source: ChainSource, own: OwnChain): Prom
   if (ownNote !== null) {
     const ownLog = storedLog(await own.checkpoints.open(ownNote), own.store)
     const found = await findContradiction(ownLog, shownLog(head, source))
-    if (found !== null) storeEvidence(own.folder, { ...found, what, notes: [ownNote, head.note] })
+    const evidence = found && { ...found, what, notes: [ownNote, head.note] as const }
+    // If the evidence cannot be stored now, the next check tries again.
+    if (evidence !== null) await storeOwnEvidence(own, evidence).catch(() => {})
   }
   return `${what}: another node has the same key`
 }

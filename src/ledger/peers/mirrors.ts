@@ -6,6 +6,7 @@ import { type Evidence, parseVerifierKey, type VerifierKey } from '../../chain/i
 import {
   openBlobStore,
   openStoreReader,
+  type SharedText,
   type StoreReader,
   toStorePath,
 } from '../../storage/index.ts'
@@ -14,7 +15,7 @@ import { LedgerLog, type SignedHeads } from '../log/service.ts'
 import type { Platform } from '../platform.ts'
 import { ChainBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
-import { CheckpointVerifier, readEvidence } from './evidence.ts'
+import { CheckpointVerifier, readEvidence, readSharedEvidence } from './evidence.ts'
 import { MIRRORS_FOLDER, mirrorFolder, storedCheckpoint, VKEY_FILE } from './mirror.ts'
 import { type KnownPeer, type Peer, type PeerList, parseNodeKey } from './peer-list.ts'
 import type { FromMirrors, MirrorsStart, PeerState, PushResult, ToMirrors } from './thread.ts'
@@ -51,6 +52,8 @@ export class Mirrors {
   readonly #ownServerId: number
   readonly #ownBlobs: ChainBlobs
   readonly #platform: Platform
+  /** Evidence against the node's own key that all processes of the node share; null if there is only one process. */
+  readonly #sharedEvidence: SharedText | null
   readonly #states = new Map<string, PeerState>()
   readonly #open = new Map<number, OpenMirror>()
   readonly #opening = new Map<number, Promise<void>>()
@@ -70,8 +73,13 @@ export class Mirrors {
   constructor(
     start: MirrorsStart,
     list: PeerList,
-    { ownBlobs, platform }: { ownBlobs: ChainBlobs; platform: Platform },
+    {
+      ownBlobs,
+      platform,
+      sharedEvidence,
+    }: { ownBlobs: ChainBlobs; platform: Platform; sharedEvidence: SharedText | null },
   ) {
+    this.#sharedEvidence = sharedEvidence
     this.#start = start
     this.#ownBlobs = ownBlobs
     this.#platform = platform
@@ -84,6 +92,11 @@ export class Mirrors {
    * after a timeout.
    */
   async begin(): Promise<void> {
+    const reportEvidence = () => {
+      if (this.ownEvidence !== null) this.onConflict(this.ownEvidence.what)
+    }
+    reportEvidence()
+    this.#sharedEvidence?.listen(reportEvidence)
     await this.#openMirrors()
     if (this.#list.all.length === 0) return
     await new Promise<void>((resolve) => {
@@ -112,7 +125,8 @@ export class Mirrors {
 
   /** Evidence that the node's own key has signed two histories, or null. */
   get ownEvidence(): Evidence | null {
-    return readEvidence(this.#start.folder)
+    if (this.#sharedEvidence === null) return readEvidence(this.#start.folder)
+    return readSharedEvidence(this.#sharedEvidence.current())
   }
 
   /** Adds a peer, and starts to mirror its chain. Errors: PEER_INVALID, PEERS_TOO_MANY. */
@@ -178,6 +192,7 @@ export class Mirrors {
   async close(): Promise<void> {
     this.#closing = true
     this.#cancelRestart()
+    await this.#sharedEvidence?.close()
     await Promise.all(this.#opening.values())
     for (const { reader } of this.#open.values()) await reader.close()
     await this.#worker?.close({ kind: 'close' })

@@ -178,7 +178,7 @@ class MirrorsThread {
     this.#own = {
       checkpoints: new CheckpointVerifier(key),
       store,
-      folder: start.folder,
+      ...{ location: start.location, folder: start.folder },
       checkpoint: () => this.#ownCheckpoint(),
     }
     this.#ownBlobs = blobs

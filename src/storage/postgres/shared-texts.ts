@@ -18,6 +18,8 @@ export interface SharedText {
    * Errors: as for `change`; StoreError.
    */
   change(change: (text: string | null) => string): Promise<void>
+  /** Calls `listener` after each change, also by another process. */
+  listen(listener: () => void): void
   close(): Promise<void>
 }
 
@@ -98,6 +100,7 @@ class PostgresSharedText implements SharedText {
   #cancelPoll: () => void = () => {}
   #polling: Promise<void> = Promise.resolve()
   #isClosed = false
+  #onChange: () => void = () => {}
 
   constructor(options: ConnectionOptions, name: string, pool: ReadPool) {
     this.#options = options
@@ -130,6 +133,10 @@ class PostgresSharedText implements SharedText {
     })
   }
 
+  listen(listener: () => void): void {
+    this.#onChange = listener
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancelPoll()
@@ -143,6 +150,7 @@ class PostgresSharedText implements SharedText {
     if (version <= this.#version) return
     this.#version = version
     this.#text = findText(row)
+    this.#onChange()
   }
 }
 
