@@ -105,6 +105,7 @@ export interface StatementResult {
   readonly command: string
 }
 
+type PreparedStatement = Statement & { readonly prepared: Prepared }
 type BatchReply = (error: Error | null, results: StatementResult[]) => void
 
 /**
@@ -113,16 +114,13 @@ type BatchReply = (error: Error | null, results: StatementResult[]) => void
  */
 class Batch extends pg.Query {
   declare callback: BatchReply
-  readonly #statements: readonly (Statement & { readonly prepared: Prepared })[]
+  readonly #statements: readonly PreparedStatement[]
   readonly #parsers: (readonly Parser[] | null)[]
   readonly #results: StatementResult[] = []
   #rows: Row[] = []
   #failure: Error | null = null
 
-  constructor(
-    statements: readonly (Statement & { readonly prepared: Prepared })[],
-    reply: BatchReply,
-  ) {
+  constructor(statements: readonly PreparedStatement[], reply: BatchReply) {
     super('')
     this.#statements = statements
     this.#parsers = statements.map(({ prepared }) => prepared.parsers)
@@ -301,9 +299,7 @@ export class Connection implements Queries {
     return result?.rows ?? []
   }
 
-  /**
-   * Runs statements in one round trip. After an error, the server skips the other statements.
-   */
+  /** Runs statements in one round trip. After an error, the server skips the other statements. */
   async batch(statements: readonly Statement[]): Promise<StatementResult[]> {
     if (this.#pending > 0) this.#delaySending()
     this.#pending += 1

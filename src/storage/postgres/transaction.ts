@@ -11,9 +11,7 @@ import {
 import { ConnectionLost, isMissingTable, isRefusal, isTransient } from './errors.ts'
 import { retrying } from './retry.ts'
 
-const SQL = {
-  block: 'SELECT id FROM blocks WHERE height = $1',
-} as const
+const BLOCK = 'SELECT id FROM blocks WHERE height = $1'
 
 const BEGIN = toStatements('BEGIN')
 // A separate statement reads the head, so that it sees the commits made during the wait for the lock.
@@ -211,7 +209,7 @@ export class WriteSession implements Queries {
   }
 
   async blockId(height: number): Promise<string | null> {
-    const [row] = await this.rows(SQL.block, [height])
+    const [row] = await this.rows(BLOCK, [height])
     return row === undefined ? null : text(row[0], 'id')
   }
 
@@ -275,7 +273,7 @@ export class WriteSession implements Queries {
 
 /** Returns the id of the block, or null if there is no such block. */
 async function storedId(connection: Connection, height: number): Promise<string | null> {
-  const [row] = await connection.rows(SQL.block, [height]).catch((error: unknown) => {
+  const [row] = await connection.rows(BLOCK, [height]).catch((error: unknown) => {
     if (isMissingTable(error)) return []
     throw error
   })
