@@ -223,7 +223,7 @@ it('code that runs in browsers imports no Node module', () => {
 /** Maximum number of lines of each module, without tests. Raising one needs a line in a decision record. */
 const LINES_MAX: Readonly<Record<string, number>> = {
   base: 1_180,
-  chain: 3_300,
+  chain: 3_910,
   cli: 6_010,
   client: 2_590,
   converter: 3_270,
@@ -233,11 +233,11 @@ const LINES_MAX: Readonly<Record<string, number>> = {
   gateway: 2_310,
   'guarded-path': 210,
   http: 3_270,
-  ledger: 15_350,
+  ledger: 16_410,
   network: 9_950,
   'rate-feed': 1_700,
   'sample-api': 700,
-  storage: 11_700,
+  storage: 12_550,
   tokens: 1_260,
 }
 const ENTRIES_MAX: Readonly<Record<string, number>> = { ledger: 14, cli: 12, storage: 14 }

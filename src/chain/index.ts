@@ -42,7 +42,7 @@ export {
   unpackHeight,
   unpackPosition,
 } from './entry.ts'
-export { equalBytes, HASH_BYTES, hashAt } from './hashes.ts'
+export { equalBytes, fromHex, HASH_BYTES, hashAt, toHex } from './hashes.ts'
 export {
   type Audited,
   auditedJson,
@@ -100,6 +100,35 @@ export {
   verifyProofFile,
 } from './log/proof-file.ts'
 export { HASHES_MAX, proveConsistency, proveInclusion, verifyConsistency } from './log/proofs.ts'
+export {
+  type DatabaseState,
+  formatDatabaseState,
+  formatItemState,
+  type ItemState,
+  openState,
+  parseDatabaseState,
+  parseItemState,
+  type SignedState,
+  stateText,
+} from './log/state.ts'
+export {
+  bitAt,
+  EMPTY_SUBTREE,
+  joinSubtrees,
+  leafSubtree,
+  type MapLeaf,
+  type MapProof,
+  mapKey,
+  provenValue,
+  type Subtree,
+  subtreeOfLeaves,
+} from './log/state-map.ts'
+export {
+  type ProvenState,
+  type StateProof,
+  stateProofText,
+  verifyStateProof,
+} from './log/state-proof.ts'
 export {
   entriesOfBundle,
   entryBundle,

@@ -332,6 +332,8 @@ export interface Operations {
   'GET /api/ledgers/{serverid}/checkpoint': { input: { path: { serverid: string } }; reply: string }
   /** The key that verifies checkpoints (C2SP signed-note); pin it once */
   'GET /api/ledgers/{serverid}/vkey': { input: { path: { serverid: string } }; reply: string }
+  /** The signed root of the current databases and items, for `proof?current=1` */
+  'GET /api/ledgers/{serverid}/state': { input: { path: { serverid: string } }; reply: string }
   /** Prove that the log at one size is a prefix of the log at a larger size (RFC 6962) */
   'GET /api/ledgers/{serverid}/consistency': {
     input: { path: { serverid: string }; query: { from: number; to?: number } }
@@ -339,7 +341,10 @@ export interface Operations {
   }
   /** A proof of an entry of an item, verifiable with the key alone (C2SP tlog-proof) */
   'GET /api/{db}/{id}/proof': {
-    input: { path: { db: string; id: string }; query?: { position?: string } }
+    input: {
+      path: { db: string; id: string }
+      query?: { position?: string; current?: 'true' | '1' | 'false' | '0' }
+    }
     reply: string
   }
   /** The key of this node as a witness (C2SP tlog-cosignature) */

@@ -22,6 +22,11 @@ export interface VerifiedReadsOptions {
   readonly quorum?: number | undefined
   /** The text of a C2SP tlog-policy, instead of `witnesses` and `quorum`. */
   readonly policy?: string | undefined
+  /**
+   * Also requires for each read a proof that the revision is the newest, and for each missing item that there is none;
+   * by default, a read only proves that the revision was recorded.
+   */
+  readonly current?: boolean | undefined
   /** Verifies Ed25519 signatures on platforms whose Web Crypto lacks Ed25519. */
   readonly verifySignature?: VerifySignature
 }

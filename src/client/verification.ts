@@ -187,6 +187,7 @@ export class VerifiedReads {
       verifySignature: this.#verifySignature,
       key: this.#key,
       policy: this.#policy,
+      current: this.#options.current === true,
       checkpoint: await this.#stored(),
       keep: (note, size, signal) => this.#keep(note, size, signal),
       fetch: (path, signal) => this.#fetch(path, signal),

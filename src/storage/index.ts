@@ -76,6 +76,14 @@ export {
   type NewIdempotencyRecord,
 } from './port/store.ts'
 export type { SharedText } from './postgres/shared-texts.ts'
+export { STATE_FILE, StateFile, type StateHead } from './state/state-file.ts'
+export {
+  changeMap,
+  type PageStore,
+  proveValue,
+  readValue,
+  type ValueChange,
+} from './state/stored-map.ts'
 export {
   ChainWalk,
   type Finding,

@@ -6,7 +6,13 @@ import { parseHeader } from '../block.ts'
 import { decodeEntry, hasContent } from '../entry.ts'
 import { fromHex, HASH_BYTES, HmacSha256, toHex } from '../hashes.ts'
 import { leafHash } from '../merkle-tree.ts'
-import { logOrigin, ProofError, type VerifierKey, type VerifySignature } from './checkpoint.ts'
+import {
+  type Checkpoint,
+  logOrigin,
+  ProofError,
+  type VerifierKey,
+  type VerifySignature,
+} from './checkpoint.ts'
 import { type CosignedCheckpoint, openCosigned, type WitnessPolicy } from './cosignatures.ts'
 import { HASHES_MAX, type Hashes, verifyInclusion } from './proofs.ts'
 
@@ -69,7 +75,7 @@ export function proofFileText({ opening, height, path, checkpoint }: EntryProof)
 }
 
 /** Returns an opening as canonical JSON. Its entry and its header are canonical texts already. */
-function openingText(opening: Opening | ErasedOpening): string {
+export function openingText(opening: Opening | ErasedOpening): string {
   const { header, count, position } = opening
   const path = JSON.stringify(opening.path.map(toHex))
   if ('commitment' in opening) {
@@ -94,12 +100,7 @@ export async function verifyProofFile(
   policy: WitnessPolicy | null = null,
 ): Promise<ProvenEntry> {
   const { extra, height, path, note } = parseFile(file)
-  const opened = parseOpening(extra)
-  const block = { size: opened.count, root: opened.root }
-  const leaf = { index: opened.position, leaf: leafHash(opened.commitment) }
-  if (!verifyInclusion(leaf, block, opened.path)) {
-    throw new ProofError('PROOF_WRONG', 'the entry does not match the root of its block')
-  }
+  const opened = openEntry(extra)
   if (opened.height !== height) {
     throw new ProofError('PROOF_WRONG', 'the index is not the height of the block')
   }
@@ -108,11 +109,28 @@ export async function verifyProofFile(
   if (checkpoint.origin !== logOrigin(serverId)) {
     throw new ProofError('PROOF_WRONG', 'the block belongs to another chain than the checkpoint')
   }
-  const header = { index: height, leaf: leafHash(new TextEncoder().encode(opened.header)) }
-  if (!verifyInclusion(header, checkpoint, path)) {
-    throw new ProofError('PROOF_WRONG', 'the block does not match the root of the checkpoint')
-  }
+  requireBlock(opened, checkpoint, path)
   return { serverId, height, index, entry, timestamp, checkpoint }
+}
+
+/** Parses an opening, whose entry must be under the root of its block. Errors: PROOF_MALFORMED, PROOF_WRONG. */
+export function openEntry(opening: string): OpenedEntry {
+  const opened = parseOpening(opening)
+  const block = { size: opened.count, root: opened.root }
+  const leaf = { index: opened.position, leaf: leafHash(opened.commitment) }
+  if (verifyInclusion(leaf, block, opened.path)) return opened
+  throw new ProofError('PROOF_WRONG', 'the entry does not match the root of its block')
+}
+
+/** Requires that `path` proves the block of `opened` for the log. Errors: PROOF_WRONG. */
+export function requireBlock(
+  { height, header }: OpenedEntry,
+  log: Pick<Checkpoint, 'size' | 'root'>,
+  path: Hashes,
+): void {
+  const leaf = { index: height, leaf: leafHash(new TextEncoder().encode(header)) }
+  if (verifyInclusion(leaf, log, path)) return
+  throw new ProofError('PROOF_WRONG', 'the block does not match the root of the checkpoint')
 }
 
 /** The signed note at the end of a proof file. */
@@ -142,7 +160,8 @@ function parseFile(file: string): { extra: string; height: number; path: Hashes;
   return { extra: fromUtf8(extra), height: Number(index), path, note: extractNote(file) }
 }
 
-interface Opened extends InclusionInBlock {
+/** An entry with the header of its block. */
+export interface OpenedEntry extends InclusionInBlock {
   readonly root: Uint8Array
   readonly height: number
   readonly serverId: number
@@ -156,7 +175,7 @@ const OPEN = 'blind,count,entry,header,path,position,timestamp'
 const ERASED = 'commitment,count,header,path,position'
 
 /** Parses `extra`, which must be canonical and have exactly the expected members. */
-function parseOpening(text: string): Opened {
+function parseOpening(text: string): OpenedEntry {
   const opening = requireObject(parsedExtra(text))
   const names = Object.keys(opening).join()
   if (canonical(opening) !== text || (names !== OPEN && names !== ERASED)) {

@@ -1,7 +1,7 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
-import type { Position } from '../entry.ts'
+import { type Position, unpackPosition } from '../entry.ts'
 import { equalBytes } from '../hashes.ts'
 import {
   type Checkpoint,
@@ -12,6 +12,7 @@ import {
 import { openCosigned, type WitnessPolicy } from './cosignatures.ts'
 import { extractNote, type ProvenEntry, verifyProofFile } from './proof-file.ts'
 import { HASHES_MAX, verifyConsistency } from './proofs.ts'
+import { verifyStateProof } from './state-proof.ts'
 
 /**
  * Maximum number of items, and of databases, whose latest position is remembered. If there are more, the reader forgets
@@ -31,6 +32,8 @@ export interface VerifyingReaderOptions {
   readonly key: VerifierKey
   /** Witnesses that must have cosigned every checkpoint; default: none. */
   readonly policy?: WitnessPolicy | null
+  /** Whether `readItem` also requires a proof that a revision is the newest, or that there is no item; default: false. */
+  readonly current?: boolean
   readonly fetch: Fetch
   /** The last checkpoint of an earlier reader, or null. */
   readonly checkpoint: Checkpoint | null
@@ -67,8 +70,8 @@ interface Known {
  * revisions that it has read, and throws if a reply is older than this checkpoint or position. Reads may run
  * concurrently: each reply is compared with the state when its request was sent.
  *
- * The reader does not detect that the server withholds a newer revision, because the log proves that a revision was
- * recorded, not that it is current. Only an audit of the log detects that.
+ * The log proves that a revision was recorded, not that it is current. So the reader detects that the server withholds a
+ * newer revision only with `current`, which requires a proof by the signed state of the log.
  */
 export class VerifyingReader {
   readonly #options: VerifyingReaderOptions
@@ -104,6 +107,7 @@ export class VerifyingReader {
    * `fetch`.
    */
   async readItem(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
+    if (this.#options.current === true) return this.#readCurrent(db, id, signal)
     const seen = this.seen(db, id)
     const known = this.#known(signal)
     const path = `${itemPath(db, id)}/proof`
@@ -119,6 +123,30 @@ export class VerifyingReader {
     this.note(db, id, proven, false)
     const { height, index } = proven
     return { item, height, index }
+  }
+
+  async #readCurrent(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
+    const { verifySignature, key } = this.#options
+    const [known, newest] = [this.#known(signal), this.#newest]
+    const path = `${itemPath(db, id)}/proof?current=1`
+    const { status, text } = await this.#options.fetch(path, signal)
+    if (status !== 200) throw failed(path, status)
+    const proven = await verifyStateProof(verifySignature, key, text)
+    if (proven.db !== db || proven.id !== id) {
+      throw new ProofError('ITEM_OTHER', `the proof is for another item than ${id} in ${db}`)
+    }
+    const { size, log } = proven.state
+    if (size <= newest.height) {
+      const what = `the signed state has ${size} blocks, but block ${newest.height} was seen before`
+      throw new ProofError('ITEM_STALE', what)
+    }
+    const state = { origin: key.name, size, root: log }
+    await this.#serialized(() => this.#requireAccepted(state, known))
+    const { revision } = proven
+    if (revision === null) return null
+    const { height, index } = unpackPosition(revision.position)
+    this.note(db, id, { height, index }, false)
+    return { item: revision.item, height, index }
   }
 
   /**
@@ -213,12 +241,24 @@ export class VerifyingReader {
   }
 
   #acceptCheckpoint(next: Checkpoint, note: string, known: Known): Promise<void> {
-    const accepted = this.#comparing.then(() => this.#compare(next, note, known))
+    return this.#serialized(() => this.#compare(next, note, known))
+  }
+
+  #serialized(compare: () => Promise<unknown>): Promise<void> {
+    const accepted = this.#comparing.then(compare)
     this.#comparing = accepted.catch(() => {})
-    return accepted
+    return accepted.then(() => {})
   }
 
   async #compare(next: Checkpoint, note: string, known: Known): Promise<void> {
+    if (!(await this.#requireAccepted(next, known))) return
+    const stored = (await this.#options.keep?.(note, next.size, known.signal)) ?? null
+    if (stored !== null) await this.#requireContinued(next, stored, known.signal)
+    this.#checkpoint = stored ?? next
+  }
+
+  /** Requires that `next` and the last checkpoint are of one history. Returns whether `next` is newer. */
+  async #requireAccepted(next: Checkpoint, known: Known): Promise<boolean> {
     const before = known.checkpoint?.size ?? 0
     if (next.size < before) {
       throw new ProofError(
@@ -231,12 +271,10 @@ export class VerifyingReader {
     // `next`.
     if (last !== null && next.size <= last.size) {
       await this.#requireContinued(next, last, known.signal)
-      return
+      return false
     }
     if (last !== null) await this.#requireContinued(last, next, known.signal)
-    const stored = (await this.#options.keep?.(note, next.size, known.signal)) ?? null
-    if (stored !== null) await this.#requireContinued(next, stored, known.signal)
-    this.#checkpoint = stored ?? next
+    return true
   }
 
   async #requireContinued(

@@ -249,7 +249,7 @@ function writeState(path: string, { key, audited }: AuditState): void {
 const PROOF_BYTES_MAX = 64 * 1024 * 1024
 
 /** Returns the text of a proof file. Errors: PROOF_MALFORMED if the file is too long; system errors. */
-function readProofFile(path: string): string {
+export function readProofFile(path: string): string {
   if (statSync(path).size <= PROOF_BYTES_MAX) return readFileSync(path, 'utf8')
   throw new ProofError('PROOF_MALFORMED', `the proof file has more than ${PROOF_BYTES_MAX} bytes`)
 }
@@ -261,7 +261,7 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
     const file = readProofFile(path)
     const key =
       requireLogKey(givenKey(flags), policy, extractNote(file).split('\n', 1)[0] ?? '') ??
-      requireKey(flags)
+      requireGivenKey(flags)
     const proven = await verifyProofFile(nodeVerifySignature, key, file, policy)
     const erasedAt =
       flags.erasure === undefined ? null : await requireErasure(proven, key, flags.erasure)
@@ -292,7 +292,7 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
 
 /** Verifies the evidence file at `path` and prints the contradiction. Errors: Exit (usage). */
 export async function verifyEvidenceFile(path: string, flags: VerifyFlags): Promise<void> {
-  const key = requireKey(flags)
+  const key = requireGivenKey(flags)
   try {
     const file = readFileSync(path, 'utf8')
     const { what, checkpoints, fork } = await verifyEvidence(nodeVerifySignature, key, file)
@@ -311,7 +311,7 @@ export async function verifyEvidenceFile(path: string, flags: VerifyFlags): Prom
   }
 }
 
-function requireKey(flags: VerifyFlags): VerifierKey {
+export function requireGivenKey(flags: VerifyFlags): VerifierKey {
   const key = givenKey(flags)
   if (key !== null) return key
   throw new Exit(
@@ -326,7 +326,7 @@ function isFinding(error: unknown): error is ProofError {
 }
 
 /** Prints `error` if it is a finding; otherwise throws it. */
-function printDifference(error: unknown, { json }: VerifyFlags): void {
+export function printDifference(error: unknown, { json }: VerifyFlags): void {
   if (!isFinding(error)) throw error
   const { code, message: what } = error
   print(json, { status: false, code, what }, `DIFFERENCE ${what}`)

@@ -23,7 +23,11 @@ export async function runVerify(target: string, flags: VerifyFlags): Promise<voi
     refuseFlags(flags, 'a URL', [...WITNESS_FLAGS, 'key', 'state', 'token'])
     return (await import('./audit.ts')).auditUrl(target, flags)
   }
-  if (isProofFile(target)) {
+  if (hasBeginning(target, STATE_PROOF_BEGINNING)) {
+    refuseFlags(flags, 'a state proof', ['key'])
+    return (await import('./verify-state.ts')).verifyState(target, flags)
+  }
+  if (hasBeginning(target, PROOF_BEGINNING)) {
     refuseFlags(flags, 'a proof file', [...WITNESS_FLAGS, 'key', 'erasure'])
     return (await import('./audit.ts')).verifyProof(target, flags)
   }
@@ -47,14 +51,15 @@ function refuseFlags({ json, ...flags }: VerifyFlags, kind: string, allowed: rea
 
 /** The first bytes of every proof file, independent of its version. */
 const PROOF_BEGINNING = 'c2sp.org/tlog-proof'
+const STATE_PROOF_BEGINNING = 'daicho/state-proof'
 
-function isProofFile(path: string): boolean {
+function hasBeginning(path: string, expected: string): boolean {
   if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) return false
   const file = openSync(path, 'r')
-  const beginning = Buffer.alloc(PROOF_BEGINNING.length)
+  const beginning = Buffer.alloc(expected.length)
   readSync(file, beginning)
   closeSync(file)
-  return beginning.toString('latin1') === PROOF_BEGINNING
+  return beginning.toString('latin1') === expected
 }
 
 function isEvidenceFile(path: string): boolean {

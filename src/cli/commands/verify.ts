@@ -12,7 +12,7 @@ export function verifyCommand(): Command {
     .argument(
       '<what>',
       'a data folder (its node may be running), the postgres:// URL of a database, an export (- for stdin), ' +
-        'a .tlog-proof file, an evidence.json, or the URL of a node',
+        'a .tlog-proof or .state-proof file, an evidence.json, or the URL of a node',
     )
     .option(
       '--key <vkey>',

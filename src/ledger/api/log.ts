@@ -3,15 +3,19 @@ import { gzip } from 'node:zlib'
 import type { FastifyRequest } from 'fastify'
 import { toBase64 } from '../../base/base64.ts'
 import { Type } from '../../base/shape.ts'
-import { acceptsGzip, type HttpApp, readBody } from '../../http/index.ts'
-import type { EntryPath } from '../log/service.ts'
+import { acceptsGzip, type HttpApp, HttpRefusal, readBody } from '../../http/index.ts'
+import { LedgerError } from '../errors.ts'
+import type { EntryPath, LedgerLog } from '../log/service.ts'
+import type { LedgerState } from '../log/state.ts'
 import { type LogWitness, WITNESS_REQUEST_BYTES_MAX } from '../log/witness.ts'
 import { type LedgerService, requireChain } from '../node/service.ts'
 import {
   ChainParams,
   Count,
   failures,
+  flag,
   ItemParams,
+  isFlagSet,
   okReply,
   operation,
   TokenQuery,
@@ -45,6 +49,9 @@ const ProofQuery = Type.Object({
       description:
         '`<height>.<index>` of an entry of the item; by default, of its current revision',
     }),
+  ),
+  current: flag(
+    'Prove instead which revision of the item is the newest, or that there is no such item or database',
   ),
 })
 
@@ -135,7 +142,34 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       return reply.header('content-encoding', 'gzip').send(await compressed(tile))
     },
   )
+  stateRoute(app, ledger)
   proofRoutes(app, ledger)
+}
+
+/** Returns the signed state of a chain. Errors: SERVERID_UNKNOWN for the chain of a mirror. */
+function requireState({ state }: LedgerLog): LedgerState {
+  if (state !== null) return state
+  throw new LedgerError('SERVERID_UNKNOWN', 'this node signs only the state of its own chain')
+}
+
+function stateRoute(app: HttpApp, ledger: LedgerService): void {
+  app.get(
+    '/api/ledgers/:serverid/state',
+    operation('log', 'readState', {
+      summary: 'The signed root of the current databases and items, for `proof?current=1`',
+      params: ChainParams,
+      reply: TextReply,
+      config: READ_BY_PEERS,
+    }),
+    async ({ params }, reply) => {
+      const note = await requireState(requireChain(ledger, Number(params.serverid)).log).note()
+      return reply
+        .header('cache-control', CACHE_BRIEFLY)
+        .header('vary', VARY)
+        .type(TEXT_TYPE)
+        .send(note)
+    },
+  )
 }
 
 function proofRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -166,14 +200,19 @@ function proofRoutes(app: HttpApp, ledger: LedgerService): void {
       reply: TextReply,
       config: { scope: 'db:{db}:read' },
     }),
-    async ({ params: { db, id }, query: { position } }, reply) => {
-      const file = await ledger.log.proof(
-        db,
-        id,
-        position === undefined ? null : parseEntryPath(position),
-      )
+    async ({ params: { db, id }, query: { position, current } }, reply) => {
+      const isCurrent = isFlagSet(current)
+      if (isCurrent && position !== undefined) {
+        const message =
+          'position and current cannot be combined: current proves the newest revision'
+        throw new HttpRefusal(400, 'REQUEST_INVALID', message)
+      }
+      const file = isCurrent
+        ? await requireState(ledger.log).proof(db, id)
+        : await ledger.log.proof(db, id, position === undefined ? null : parseEntryPath(position))
+      const name = isCurrent ? 'item.state-proof' : 'entry.tlog-proof'
       return reply
-        .header('content-disposition', 'attachment; filename="entry.tlog-proof"')
+        .header('content-disposition', `attachment; filename="${name}"`)
         .header('cache-control', 'no-cache')
         .type(TEXT_TYPE)
         .send(file)

@@ -1,12 +1,8 @@
 import { isJsonObject } from '../../base/json.ts'
 import {
   type Block,
-  commitmentPath,
-  type EntryProof,
   entryBundle,
-  findErased,
   type Head,
-  hashAt,
   hasTile,
   headerText,
   nodesOfTile,
@@ -17,7 +13,6 @@ import {
   proveInclusion,
   type ReadNodes,
   TILE_WIDTH,
-  toHeader,
   unpackPosition,
   type VerifierKey,
   verifierKeyText,
@@ -27,8 +22,10 @@ import { LedgerError } from '../errors.ts'
 import type { Platform } from '../platform.ts'
 import { requireDatabase } from '../read/pages.ts'
 import type { NodeKey } from './node-key.ts'
+import { toOpening } from './openings.ts'
 import { requireSignedHead, signedHeadFile, storeEmptyHead, toLogKey } from './signed-head.ts'
 import { LogSigning } from './signing.ts'
+import { LedgerState } from './state.ts'
 import type { SignerStart } from './thread.ts'
 import { type SignedNote, Witnesses, type WitnessesOptions } from './witnesses.ts'
 
@@ -63,6 +60,7 @@ export interface OpenedLog {
   readonly log: LedgerLog
   readonly signing: LogSigning
   readonly witnesses: Witnesses
+  readonly closeLog: () => Promise<void>
 }
 
 /**
@@ -96,7 +94,14 @@ export async function openLog(
     witnesses.ask(signed)
   }
   const cosigned = (signed: SignedNote) => witnesses.cosigned(signed)
-  return { log: new LedgerLog(store, signing, verifier, cosigned), signing, witnesses }
+  const state = new LedgerState(path, store, signing)
+  const closeLog = async () => {
+    witnesses.close()
+    await signing.close()
+    state.close()
+  }
+  const log = new LedgerLog(store, signing, verifier, { cosigned, state })
+  return { log, signing, witnesses, closeLog }
 }
 
 /** The log of a chain. It proves that the node keeps a single history and only appends to it. */
@@ -106,14 +111,23 @@ export class LedgerLog {
   readonly #verifier: VerifierKey
   readonly #cosigned: (signed: SignedNote) => Promise<string>
   readonly #readNodes: ReadNodes
+  /** The signed state; null for the log of a mirror. */
+  readonly state: LedgerState | null
 
   /** `cosigned` returns the note with the cosignatures of witnesses; default: the note unchanged. */
   constructor(
     store: StoreReader,
     signing: SignedHeads,
     verifier: VerifierKey,
-    cosigned: (signed: SignedNote) => Promise<string> = async ({ note }) => note,
+    {
+      cosigned = async ({ note }) => note,
+      state = null,
+    }: {
+      readonly cosigned?: (signed: SignedNote) => Promise<string>
+      readonly state?: LedgerState | null
+    } = {},
   ) {
+    this.state = state
     this.#store = store
     this.#signing = signing
     this.#verifier = verifier
@@ -218,22 +232,4 @@ function isOfItem(text: string, db: string, id: string): boolean {
   const entry = storedJson(text)
   if (!isJsonObject(entry) || entry.db !== db) return false
   return entry.id === id || (isJsonObject(entry.item) && entry.item.id === id)
-}
-
-function toOpening(block: Block, position: number): EntryProof['opening'] {
-  const opening = {
-    header: headerText(toHeader(block)),
-    count: block.entries.length,
-    position,
-    path: commitmentPath(block.commitments, position),
-  }
-  if (findErased(block).has(position)) {
-    return { ...opening, commitment: hashAt(block.commitments, position) }
-  }
-  return {
-    ...opening,
-    entry: block.entries[position] ?? '',
-    timestamp: block.timestamps[position] ?? 0,
-    blind: hashAt(block.blinds, position),
-  }
 }

@@ -5,8 +5,10 @@ import type { FromSigner, SignedHeadUpdate, SignerStart, ToSigner } from './thre
 
 /** Minimum time between two signatures. */
 const REST_MS = 100
-/** Time without new blocks after which the log is signed. */
-const IDLE_MS = 1_000
+/** Maximum time from a block to its signature, and from a signed log to its signed state. */
+const DELAY_MS = 1_000
+/** Blocks that the state is behind from which on it is continued without a delay. */
+const BACKLOG = 10_000
 /** Maximum wait of a request for a signature. */
 const WAIT_MS = 10_000
 /** V8 young generation of the thread, MB. It is small, because the thread allocates little. */
@@ -19,14 +21,15 @@ const OLD_MB = 1_024
 
 interface Waiting {
   readonly size: number
+  /** Whether the request waits for the signed state, and not only for the signed log. */
+  readonly isForState: boolean
   readonly resolve: (signed: SignedHeadUpdate) => void
   readonly reject: (error: Error) => void
   readonly cancelTimeout: () => void
 }
 
 /**
- * Signs the log on request, when idle, and on shutdown. Recomputing blocks costs as much as writing them, so blocks
- * are not signed under load unless a signature is requested. The work is done in a worker thread (`thread.ts`),
+ * Signs the log and its state on request, DELAY_MS after a block, and on shutdown. The work is done in a worker thread (`thread.ts`),
  * which is started on first use.
  */
 export class LogSigning {
@@ -38,8 +41,8 @@ export class LogSigning {
   #isSigning = false
   /** Cancels the pause after a signature; null if no pause is active. */
   #cancelRest: (() => void) | null = null
-  #cancelIdle: (() => void) | null = null
-  #commits = 0
+  #cancelDelay: (() => void) | null = null
+  #isUnsigned = false
   /** Called with each new signed head. */
   onSigned: (signed: SignedHeadUpdate) => void = () => {}
   /** Set when signing has stopped permanently. */
@@ -52,8 +55,8 @@ export class LogSigning {
 
   /** Must be called after each durable block. */
   onCommit(): void {
-    this.#commits += 1
-    if (this.#cancelIdle === null) this.#signWhenIdle(this.#commits)
+    this.#isUnsigned = true
+    this.#signLater()
   }
 
   /**
@@ -74,7 +77,17 @@ export class LogSigning {
    * Errors: LOG_BEHIND, LOG_STOPPED, LOG_CONTRADICTED.
    */
   covering(size: number): Promise<SignedHeadUpdate> {
-    if (this.#signed !== null && this.#signed.size >= size) return Promise.resolve(this.#signed)
+    return this.#wait(size, false)
+  }
+
+  /** Resolves when the signed state has at least `size` blocks. Errors: as for `covering`. */
+  async stateCovering(size: number): Promise<void> {
+    await this.#wait(size, true)
+  }
+
+  #wait(size: number, isForState: boolean): Promise<SignedHeadUpdate> {
+    const signed = this.#signed
+    if (signed !== null && isCovered({ size, isForState }, signed)) return Promise.resolve(signed)
     return new Promise((resolve, reject) => {
       if (this.#stopped !== null) throw this.#stopped
       const cancelTimeout = this.#platform.schedule.after(WAIT_MS, () => {
@@ -83,7 +96,7 @@ export class LogSigning {
           new LedgerError('LOG_BEHIND', 'the newest blocks are not signed yet; try again shortly'),
         )
       })
-      this.#waiting.push({ size, resolve, reject, cancelTimeout })
+      this.#waiting.push({ size, isForState, resolve, reject, cancelTimeout })
       this.#sign()
     })
   }
@@ -94,18 +107,17 @@ export class LogSigning {
    */
   async close(): Promise<void> {
     this.#stop(new LedgerError('LOG_STOPPED', 'the node is closing'))
-    this.#cancelIdle?.()
+    this.#cancelDelay?.()
     this.#cancelRest?.()
-    const isUnsigned = this.#start.durable && this.#commits > 0
-    const worker = this.#worker ?? (isUnsigned ? this.#startWorker() : null)
+    const mustSign = this.#start.durable && this.#isUnsigned
+    const worker = this.#worker ?? (mustSign ? this.#startWorker() : null)
     await worker?.close('close')
   }
 
-  #signWhenIdle(commits: number): void {
-    this.#cancelIdle = this.#platform.schedule.after(IDLE_MS, () => {
-      this.#cancelIdle = null
-      if (this.#commits !== commits) this.#signWhenIdle(this.#commits)
-      else this.#sign()
+  #signLater(): void {
+    this.#cancelDelay ??= this.#platform.schedule.after(DELAY_MS, () => {
+      this.#cancelDelay = null
+      this.#sign()
     })
   }
 
@@ -113,6 +125,7 @@ export class LogSigning {
     if (this.#isSigning || this.#cancelRest !== null || this.#stopped !== null) return
     this.#worker ??= this.#startWorker()
     this.#isSigning = true
+    this.#isUnsigned = false
     this.#worker.post('sign')
   }
 
@@ -148,8 +161,8 @@ export class LogSigning {
     const { signed } = message
     this.#signed = signed
     this.onSigned(signed)
-    const covered = this.#waiting.filter(({ size }) => size <= signed.size)
-    this.#waiting = this.#waiting.filter(({ size }) => size > signed.size)
+    const covered = this.#waiting.filter((waiting) => isCovered(waiting, signed))
+    this.#waiting = this.#waiting.filter((waiting) => !isCovered(waiting, signed))
     for (const { cancelTimeout, resolve } of covered) {
       cancelTimeout()
       resolve(signed)
@@ -160,7 +173,9 @@ export class LogSigning {
     }
     this.#cancelRest = this.#platform.schedule.after(REST_MS, () => {
       this.#cancelRest = null
-      if (this.#waiting.length > 0) this.#sign()
+      const isLate = signed.stateSize + BACKLOG < signed.size
+      if (this.#waiting.length > 0 || isLate) this.#sign()
+      else if (signed.stateSize < signed.size) this.#signLater()
     })
   }
 
@@ -176,4 +191,11 @@ export class LogSigning {
     }
     this.#waiting = []
   }
+}
+
+function isCovered(
+  { size, isForState }: Pick<Waiting, 'size' | 'isForState'>,
+  signed: SignedHeadUpdate,
+): boolean {
+  return size <= (isForState ? signed.stateSize : signed.size)
 }

@@ -18,6 +18,7 @@ import {
   signHead,
   temporaryHead,
 } from './signed-head.ts'
+import { StateKeeper } from './state-keeper.ts'
 
 // Program of the worker thread that recomputes the chain and signs the log, so that requests and commits do not wait
 // for this work.
@@ -53,6 +54,8 @@ export interface SignedHeadUpdate {
   readonly note: string
   /** The last signed block, or null. */
   readonly head: Pick<Head, 'height' | 'id'> | null
+  /** Number of blocks of the newest signed state. */
+  readonly stateSize: number
   /** Whether ENTRIES_PER_SIGNATURE was reached. Then there may be further blocks to sign. */
   readonly isBehind: boolean
 }
@@ -70,20 +73,35 @@ export class LogSigner {
   readonly #signedHead: SignedHead
   readonly #key: LogKey
   readonly #walk: ChainWalk
-  #signed: SignedHeadUpdate | null = null
+  readonly #state: StateKeeper | null
+  #signed: Omit<SignedHeadUpdate, 'stateSize' | 'isBehind'> | null = null
 
-  private constructor(store: StoreReader, signedHead: SignedHead, key: LogKey, walk: ChainWalk) {
+  private constructor(
+    store: StoreReader,
+    {
+      signedHead,
+      key,
+      walk,
+      state,
+    }: { signedHead: SignedHead; key: LogKey; walk: ChainWalk; state: StateKeeper | null },
+  ) {
     this.#store = store
     this.#signedHead = signedHead
     this.#key = key
     this.#walk = walk
+    this.#state = state
   }
 
-  /** Opens the log at the stored head `kept`. Errors: as for `requireSignedHead`. */
-  static async open(store: StoreReader, kept: SignedHead, key: LogKey): Promise<LogSigner> {
-    await requireSignedHead(store, kept)
-    const walk = await ChainWalk.from(store, kept.read()?.size ?? 0)
-    return new LogSigner(store, kept, key, walk)
+  /** Opens the log at the stored head `signedHead`. Errors: as for `requireSignedHead`. */
+  static async open(
+    store: StoreReader,
+    signedHead: SignedHead,
+    key: LogKey,
+    state: StateKeeper | null = null,
+  ): Promise<LogSigner> {
+    await requireSignedHead(store, signedHead)
+    const walk = await ChainWalk.from(store, signedHead.read()?.size ?? 0)
+    return new LogSigner(store, { signedHead, key, walk, state })
   }
 
   /**
@@ -94,12 +112,13 @@ export class LogSigner {
   async advance(): Promise<SignedHeadUpdate> {
     const entries = await this.#recompute()
     const { size } = this.#walk.frontier
-    const isBehind = entries >= ENTRIES_PER_SIGNATURE
-    if (this.#signed?.size === size) return { ...this.#signed, isBehind }
-    const note = signHead(this.#key, this.#walk.frontier)
-    this.#signedHead.write(note)
-    this.#signed = { size, note, head: this.#walk.head, isBehind }
-    return this.#signed
+    if (this.#signed?.size !== size) {
+      const note = signHead(this.#key, this.#walk.frontier)
+      this.#signedHead.write(note)
+      this.#signed = { size, note, head: this.#walk.head }
+    }
+    const stateSize = (await this.#state?.advance(size)) ?? 0
+    return { ...this.#signed, stateSize, isBehind: entries >= ENTRIES_PER_SIGNATURE }
   }
 
   /** Returns the number of recomputed entries. */
@@ -118,7 +137,10 @@ export class LogSigner {
         )
       }
       if (blocks.length === 0) break
-      for (const block of blocks) entries += block.entries.length
+      for (const block of blocks) {
+        entries += block.entries.length
+        this.#state?.push(block)
+      }
     }
     return entries
   }
@@ -132,15 +154,15 @@ export async function serveSigner(
   const { folder, location, durable, verifier, privateKey } = start
   const signedHead = durable ? signedHeadFile(folder) : temporaryHead()
   const store = await openStoreReader(location, { frozen: false })
+  const key = { verifier, privateKey }
+  const state = new StateKeeper(folder, store, key)
   let opened: Promise<LogSigner> | null = null
   // `LogSigner.open` can fail temporarily, so the next request tries again.
   const signer = () => {
-    opened ??= LogSigner.open(store, signedHead, { verifier, privateKey }).catch(
-      (error: unknown) => {
-        opened = null
-        throw error
-      },
-    )
+    opened ??= LogSigner.open(store, signedHead, key, state).catch((error: unknown) => {
+      opened = null
+      throw error
+    })
     return opened
   }
   const sign = async () => {
@@ -159,6 +181,7 @@ export async function serveSigner(
     } catch {
       // Ignores the error, because no request waits for the last signature.
     }
+    state.close()
     await store.close()
     port.close()
   }

@@ -135,11 +135,13 @@ async function openInFolder(folder: Folder, options: OpenLedgerOptions): Promise
     })),
     list: new PeerList(durable ? path : null, peers.fixed ?? [], key.serverId),
   })
-  const { log, signing, witnesses, list } = await opened().catch(async (error: unknown) => {
-    await reader.close()
-    await writer.close()
-    throw error
-  })
+  const { log, signing, witnesses, closeLog, list } = await opened().catch(
+    async (error: unknown) => {
+      await reader.close()
+      await writer.close()
+      throw error
+    },
+  )
   const { feed, follower } = await followChain(store, signing, options)
   const blobs = await openBlobStore(location, reader, durable)
   await blobs.recover()
@@ -167,8 +169,7 @@ async function openInFolder(folder: Folder, options: OpenLedgerOptions): Promise
     await follower.close()
     feed.close()
     await mirrors.close()
-    witnesses.close()
-    await signing.close()
+    await closeLog()
     await blobs.close()
     // The writer closes after the reader, because SQLite checkpoints the WAL when the last connection is closed, and
     // the reader cannot do this.

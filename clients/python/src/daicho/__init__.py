@@ -7,6 +7,7 @@ from .database import Aggregate, Database, Group, Item, Read, Revision, Written
 from .errors import LedgerError
 from .transport import Token
 from .verify_proof import ProofError, ProvenEntry, verify_proof
+from .verify_state import ProvenState, verify_state
 
 __all__ = [
     "Aggregate",
@@ -21,10 +22,12 @@ __all__ = [
     "LedgerError",
     "ProofError",
     "ProvenEntry",
+    "ProvenState",
     "Read",
     "Recorded",
     "Revision",
     "Token",
     "Written",
     "verify_proof",
+    "verify_state",
 ]

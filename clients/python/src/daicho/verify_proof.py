@@ -123,11 +123,8 @@ def verify_proof(file: bytes, verifier_key: str) -> ProvenEntry:
     except UnicodeDecodeError: raise ProofError("the proof file is not UTF-8") from None
     except (ValueError, RecursionError): raise ProofError("the entry is not canonical JSON") from None
 
-def proven_entry(file: str, verifier_key: str) -> ProvenEntry:
-    need(len(file) <= 2**25, "the proof file is too long")
-    proof, text, signatures = match(r"(.+?)\n\n(.+?\n)\n(.+)\n", file, "not a proof file")
-    extra, log_index, hashes = match(rf"c2sp\.org/tlog-proof@v1\nextra (\S+)\nindex {INT}((?:\n\S{{44}})*)", proof, "not a proof file")
-    opening = unbase64(extra, "the extra data is not canonical base64").decode()
+def opened(opening: str) -> tuple[str, str, str, str, str, str]:
+    """Returns entry, header, height, index, timestamp and server id of an opening, whose entry is under the root of its block."""
     need('"commitment"' != opening[1:13], "the proof does not show the content of the entry")
     blind, count, entry, header, in_block, height, nonce, before, block_root, serverid, inside, position, timestamp = match(OPENING, opening, "the extra data is not an opening")
     value = json.loads(entry, parse_int=Number, parse_float=Number, parse_constant=number)
@@ -135,23 +132,21 @@ def proven_entry(file: str, verifier_key: str) -> ProvenEntry:
     need(is_entry(value, serverid), "the entry is malformed or of another chain")
     need(in_block == count and int(position) < int(count), "there is no such entry")
     need((height == "0") == (before == "null"), "the header is not a block header")
-    need(max(map(int, (count, height, nonce, serverid, log_index, timestamp))) <= LAST, "a number is too large")
+    need(max(map(int, (count, height, nonce, serverid, timestamp))) <= LAST, "a number is too large")
     message = f'{{"entry":{entry},"timestamp":{timestamp}}}'
     commitment = hmac.digest(bytes.fromhex(blind), message.encode(), "sha256")
     path = [bytes.fromhex(one) for one in re.findall(HEX, inside)]
     root = root_of(sha256(b"\0", commitment), int(position), int(count), path)
     need(root == bytes.fromhex(block_root), "the entry does not match the root of its block")
-    need(len(text + signatures) < 2**16 - 1 and not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text + signatures), "not a signed note")
-    origin, size, signed_root = match(rf"([^\n]+)\n{INT}\n(\S{{44}})\n(?:[^\n]+\n)*", text, "not a checkpoint")
-    path = [unbase64(line, "a hash is not canonical base64") for line in hashes.split()]
-    need(len(path) < 64 and int(size) <= LAST, "the log is too large")
-    root = root_of(sha256(b"\0", header.encode()), int(log_index), int(size), path)
-    need(root == unbase64(signed_root, "the root is not canonical base64"), "the block does not match the root of the checkpoint")
-    need((log_index, origin) == (height, f"daicho/{serverid}"), "the block is at another height or of another chain")
+    return entry, header, height, position, timestamp, serverid
+
+def verify_note(origin: str, text: str, signatures: str, verifier_key: str) -> None:
+    """Checks that the key, which has the name `origin`, has signed `text` exactly once."""
     name, key_id, encoded = match(r"([^+\s]+)\+([0-9a-f]{8})\+(\S+)\n?", verifier_key, "not a verifier key")
     key = unbase64(encoded, "not a verifier key")
     need(len(key) == 33 and key[0] == 1 and sha256(f"{name}\n".encode(), key)[:4].hex() == key_id, "not a verifier key")
     need(name == origin, "the key is of another node")
+    need(len(text + signatures) < 2**16 - 1 and not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text + signatures), "not a signed note")
     lines = [match(r"— ([^+\s\ufeff]+) (\S+)", line, "a signature line is malformed") for line in signatures.split("\n")]
     need(len(lines) <= 64, "there are too many signatures")
     signed = [(one, unbase64(line, "a signature is not canonical base64")) for one, line in lines]
@@ -160,6 +155,20 @@ def proven_entry(file: str, verifier_key: str) -> ProvenEntry:
     need(len(own) == 1, "not signed exactly once by this key")
     try: Ed25519PublicKey.from_public_bytes(key[1:]).verify(own[0], text.encode())
     except InvalidSignature: raise ProofError("the signature is wrong") from None
+
+def proven_entry(file: str, verifier_key: str) -> ProvenEntry:
+    need(len(file) <= 2**25, "the proof file is too long")
+    proof, text, signatures = match(r"(.+?)\n\n(.+?\n)\n(.+)\n", file, "not a proof file")
+    extra, log_index, hashes = match(rf"c2sp\.org/tlog-proof@v1\nextra (\S+)\nindex {INT}((?:\n\S{{44}})*)", proof, "not a proof file")
+    entry, header, height, position, timestamp, serverid = opened(unbase64(extra, "the extra data is not canonical base64").decode())
+    need(int(log_index) <= LAST, "a number is too large")
+    origin, size, signed_root = match(rf"([^\n]+)\n{INT}\n(\S{{44}})\n(?:[^\n]+\n)*", text, "not a checkpoint")
+    path = [unbase64(line, "a hash is not canonical base64") for line in hashes.split()]
+    need(len(path) < 64 and int(size) <= LAST, "the log is too large")
+    root = root_of(sha256(b"\0", header.encode()), int(log_index), int(size), path)
+    need(root == unbase64(signed_root, "the root is not canonical base64"), "the block does not match the root of the checkpoint")
+    need((log_index, origin) == (height, f"daicho/{serverid}"), "the block is at another height or of another chain")
+    verify_note(origin, text, signatures, verifier_key)
     return ProvenEntry(json.loads(entry), entry, int(height), int(position), int(timestamp), int(size))
 
 def main(*arguments: str) -> None:

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""python3 verify_state.py item.state-proof KEY, a verifier key or a file with it: prints the newest entry, or what is missing.
+Exit code 0: the proof is valid. 1: it is not. 2: wrong arguments, an unreadable file or a missing package. See docs/reference/ledger/state.md."""
+from __future__ import annotations
+
+import json, re, sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__": sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from daicho.verify_proof import HEX, INT, POSITION, ProofError, canonical, match, need, opened, root_of, sha256, stop, unbase64, verify_note
+
+@dataclass(frozen=True)
+class ProvenState:
+    """What a node has signed after `size` blocks about item `id` of database `db`."""
+    db: str
+    id: str
+    entry: dict[str, Any] | None  # None if there is no such item
+    text: str  # canonical JSON of the entry; empty if there is none
+    position: str  # `<height>.<index>` of the entry; empty if there is none
+    has_database: bool
+    size: int  # blocks of the signed log
+
+EMPTY, VALUE = bytes(32), rf'\{{(?:"attachments":\{{(?:"{HEX}":"{POSITION}",?)+\}},)?"position":"({POSITION})"\}}'
+
+def bit(key: bytes, depth: int) -> int: return key[depth // 8] >> (7 - depth % 8) & 1
+
+def value_at(name: str, root: bytes, proof: object) -> str | None:
+    """Returns the value of `name` in the map of `root`, or None if the map has no such key."""
+    need(isinstance(proof, dict) and set(proof) in ({"path"}, {"path", "key", "value"}), "the path of a map is malformed")
+    assert isinstance(proof, dict)
+    need(isinstance(proof["path"], list) and len(proof["path"]) <= 256, "the path of a map is malformed")
+    path = [unbase64(one, "a hash is not canonical base64") for one in proof["path"]]
+    need(all(len(one) == 32 for one in path), "a hash is malformed")
+    key, node, found = sha256(name.encode()), EMPTY, None
+    if "key" in proof:
+        match(HEX, proof["key"], "the key of a map is malformed")
+        found = bytes.fromhex(proof["key"])
+        need(all(bit(found, depth) == bit(key, depth) for depth in range(len(path))), "the leaf of a map is not on the path")
+        node = sha256(b"\0", found, proof["value"].encode())
+    for depth in reversed(range(len(path))):
+        node = sha256(b"\1", path[depth], node) if bit(key, depth) else sha256(b"\1", node, path[depth])
+    need(node == root, "the hashes do not give the root of the signed state")
+    return proof["value"] if found == key else None
+
+def verify_state(file: bytes, verifier_key: str) -> ProvenState:
+    """Returns what a state proof shows. Raises ProofError."""
+    try: return proven_state(file.decode(), verifier_key)
+    except UnicodeDecodeError: raise ProofError("the proof file is not UTF-8") from None
+    except (ValueError, RecursionError, TypeError, KeyError): raise ProofError("not a state proof") from None
+
+def proven_state(file: str, verifier_key: str) -> ProvenState:
+    need(len(file) <= 2**25, "the proof file is too long")
+    body, opening, text, signatures = match(r"daicho/state-proof@v1\n([^\n]+)\n(?:([^\n]+)\n)?\n(.+?\n)\n(.+)\n", file, "not a state proof")
+    parts = json.loads(body)
+    need(isinstance(parts, dict) and canonical(parts) == body and set(parts) <= {"database", "db", "id", "item", "log"}, "the second line is not canonical")
+    name, size, root, log = match(rf"([^\n]+)/state\n{INT}\n(\S{{44}})\n(\S{{44}})\n", text, "not a signed state")
+    verify_note(name, text, signatures, verifier_key)
+    root, log, db, id = unbase64(root, "not a root"), unbase64(log, "not a root"), parts["db"], parts["id"]
+    need(isinstance(db, str) and isinstance(id, str), "it names no item")
+    database = value_at(db, root, parts["database"])
+    if database is None:
+        need(opening is None and not {"item", "log"} & set(parts), "it has more than it proves")
+        return ProvenState(db, id, None, "", "", False, int(size))
+    items, _ = match(rf'\{{"items":"({HEX})","position":"({POSITION})"\}}', database, "the state of the database is malformed")
+    value = value_at(id, bytes.fromhex(items), parts["item"])
+    if value is None:
+        need(opening is None and "log" not in parts, "it has more than it proves")
+        return ProvenState(db, id, None, "", "", True, int(size))
+    (position,) = match(VALUE, value, "the state of the item is malformed")
+    entry, header, height, index, _, serverid = opened(opening or "")
+    path = [unbase64(one, "a hash is not canonical base64") for one in parts["log"]]
+    need(len(path) < 64, "the log is too large")
+    need(root_of(sha256(b"\0", header.encode()), int(height), int(size), path) == log, "the block does not match the root of the log")
+    need(name == f"daicho/{serverid}", "the block is of another chain")
+    need(position == f"{height}.{index}", f"the newest revision is at {position}, but the entry is at {height}.{index}")
+    found = json.loads(entry)
+    need(found["db"] == db and "item" in found and found["item"]["id"] == id, "the entry is not a revision of this item")
+    return ProvenState(db, id, found, entry, position, True, int(size))
+
+def main(*arguments: str) -> None:
+    if len(arguments) != 2: stop("usage: verify_state.py item.state-proof KEY, a verifier key or a file with it")
+    path, key = arguments
+    try: file, key = Path(path).read_bytes(), Path(key).read_text().strip() if Path(key).exists() else key
+    except (OSError, ValueError) as error: stop(str(error))
+    if not re.fullmatch(r"[^+\s]+\+[0-9a-f]{8}\+\S+\n?", key): stop(f"{arguments[1]!r} is neither a verifier key nor a file with one")
+    try: proven = verify_state(file, key)
+    except ProofError as error: sys.exit(f"DIFFERENCE: {error}")
+    shown = proven.text or (f"no item {proven.id}" if proven.has_database else f"no database {proven.db}")
+    print("".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in shown))
+
+if __name__ == "__main__": main(*sys.argv[1:])

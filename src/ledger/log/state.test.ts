@@ -1,0 +1,184 @@
+// Tests the signed state over HTTP. The tests verify with public data and compute roots from their definition.
+import { createHash } from 'node:crypto'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import {
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+} from '../../../test/support/ledger-node.ts'
+import { roundsOf } from '../../../test/support/rounds.ts'
+import {
+  nodeVerifySignature,
+  openState,
+  parseVerifierKey,
+  verifyStateProof,
+} from '../../chain/index.ts'
+
+const sha256 = (...parts: (string | Uint8Array)[]) => {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(part)
+  return hash.digest()
+}
+
+function rootOf(leaves: readonly (readonly [key: Buffer, value: string])[], depth = 0): Buffer {
+  const [first] = leaves
+  if (first === undefined) return Buffer.alloc(32)
+  if (leaves.length === 1) return sha256(Buffer.of(0), first[0], first[1])
+  const has = (bit: number) =>
+    leaves.filter(([key]) => (((key[depth >> 3] ?? 0) >> (7 - (depth % 8))) & 1) === bit)
+  return sha256(Buffer.of(1), rootOf(has(0), depth + 1), rootOf(has(1), depth + 1))
+}
+
+interface ModelItem {
+  position: string
+  attachments: Record<string, string>
+}
+type Model = Map<string, { position: string; items: Map<string, ModelItem> }>
+
+/** Replays the entries of a chain, and returns its state. */
+async function replay(node: LedgerNode): Promise<Model> {
+  const { serverId } = node.service
+  const { json } = await node.send('GET', `/api/ledgers?serverid=${serverId}&proof=1`)
+  const model: Model = new Map()
+  const blocks = json.ledgers as { body: Record<string, unknown>[]; proof: { height: number } }[]
+  for (const { body, proof } of blocks) {
+    for (const [index, entry] of body.entries()) {
+      const position = `${proof.height}.${index}`
+      const db = String(entry.db)
+      const item = entry.item as { id: string } | undefined
+      const id = item?.id ?? String(entry.id)
+      const items = model.get(db)?.items
+      const attachment = entry.attachment as { name: string } | undefined
+      if (entry.method === 'create_db') model.set(db, { position, items: new Map() })
+      if (entry.method === 'delete_db') model.delete(db)
+      if (entry.method === 'create_item') items?.set(id, { position, attachments: {} })
+      if (entry.method === 'update_item') {
+        items?.set(id, { position, attachments: items.get(id)?.attachments ?? {} })
+      }
+      if (entry.method === 'delete_item') items?.delete(id)
+      const attachments = items?.get(id)?.attachments
+      if (attachments === undefined || attachment?.name === undefined) continue
+      if (entry.method === 'create_attachment') attachments[attachment.name] = position
+      if (entry.method === 'delete_attachment') delete attachments[attachment.name]
+    }
+  }
+  return model
+}
+
+function rootOfModel(model: Model): Buffer {
+  return rootOf(
+    [...model].map(([db, { position, items }]) => {
+      const leaves = [...items].map(([id, { position: at, attachments }]) => {
+        const names = Object.keys(attachments)
+        const sorted = names
+          .map((name) => `"${sha256(name).toString('hex')}":"${attachments[name]}"`)
+          .sort()
+        const list = names.length === 0 ? '' : `"attachments":{${sorted.join()}},`
+        return [sha256(id), `{${list}"position":"${at}"}`] as const
+      })
+      return [sha256(db), `{"items":"${rootOf(leaves).toString('hex')}","position":"${position}"}`]
+    }),
+  )
+}
+
+async function keyOf(node: LedgerNode) {
+  const reply = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)
+  return parseVerifierKey(reply.text.trimEnd())
+}
+
+async function stateOf(node: LedgerNode) {
+  const reply = await node.send('GET', `/api/ledgers/${node.service.serverId}/state`)
+  expect([reply.status, reply.text]).toEqual([200, expect.any(String)])
+  return openState(nodeVerifySignature, await keyOf(node), reply.text)
+}
+
+async function proofOf(node: LedgerNode, db: string, id: string) {
+  const reply = await node.send('GET', `/api/${db}/${id}/proof?current=1`)
+  expect([reply.status, reply.text]).toEqual([200, expect.any(String)])
+  return verifyStateProof(nodeVerifySignature, await keyOf(node), reply.text)
+}
+
+async function expectReplayed(node: LedgerNode): Promise<void> {
+  const model = await replay(node)
+  const state = await stateOf(node)
+  expect(Buffer.from(state.root)).toEqual(rootOfModel(model))
+  for (const db of ['d0', 'd1', 'd2']) {
+    for (const id of ['i0', 'i1', 'i9']) {
+      const proven = await proofOf(node, db, id)
+      const item = model.get(db)?.items.get(id)
+      const kind = item ? 'current' : model.has(db) ? 'absent' : 'absent-database'
+      expect([db, id, proven.kind]).toEqual([db, id, kind])
+    }
+  }
+}
+
+const names = { db: fc.constantFrom('d0', 'd1', 'd2'), id: fc.nat(9).map((n) => `i${n}`) }
+const step = fc.oneof(
+  { weight: 2, arbitrary: fc.record({ method: fc.constantFrom('POST', 'DELETE'), db: names.db }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({ method: fc.constantFrom('POST', 'PUT', 'PUT', 'DELETE'), ...names }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      ...{ method: fc.constantFrom('PUT', 'DELETE'), ...names },
+      attachment: fc.constantFrom('a', 'b.txt', '10', '9'),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ method: fc.constant('ERASE'), ...names }) },
+)
+
+it('has the root that a replay of the chain gives, after any changes and a restart, and proves every item and its absence', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 80 }), async (steps) => {
+      const folder = temporaryFolder()
+      let node = await startLedgerNode({ folder })
+      for (const [at, { method, db, ...of }] of steps.entries()) {
+        const id = 'id' in of ? of.id : null
+        const name = 'attachment' in of ? of.attachment : null
+        if (id === null) await node.send(method, `/api/${db}`)
+        else if (method === 'ERASE') await node.send('POST', `/api/${db}/${id}/erase`)
+        else if (name !== null) {
+          await fetch(`${node.url}/api/${db}/${id}/${name}`, {
+            ...{ method, headers: { 'content-type': 'text/plain' } },
+            ...(method === 'PUT' ? { body: `${at}` } : {}),
+          })
+        } else if (method === 'POST') await node.send('POST', `/api/${db}`, { id, at })
+        else await node.send(method, `/api/${db}/${id}`, method === 'PUT' ? { at } : undefined)
+        if (at === 15) await stateOf(node)
+        if (at === 18) {
+          await node.close()
+          node = await startLedgerNode({ folder })
+        }
+      }
+      await expectReplayed(node)
+      await node.close()
+    }),
+    { numRuns: roundsOf(8) },
+  )
+})
+
+it('is followed again from the chain if its file was damaged or removed', async () => {
+  const folder = temporaryFolder()
+  for (const harm of [
+    (path: string) => rmSync(path),
+    (path: string) => writeFileSync(path, 'not a database'),
+  ]) {
+    const before = await startLedgerNode({ folder })
+    await before.send('POST', '/api/d0')
+    await before.send('POST', '/api/d0', { id: 'i0' })
+    const { root } = await stateOf(before)
+    await before.close()
+    const path = join(folder, 'state.db')
+    expect(existsSync(path)).toBe(true)
+    harm(path)
+    const node = await startLedgerNode({ folder })
+    expect((await stateOf(node)).root).toEqual(root)
+    await expectReplayed(node)
+    await node.close()
+  }
+})

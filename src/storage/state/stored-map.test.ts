@@ -1,0 +1,84 @@
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { roundsOf } from '../../../test/support/rounds.ts'
+import { mapKey, provenValue } from '../../chain/index.ts'
+import { StateFile } from './state-file.ts'
+import { changeMap, proveValue, readValue, type ValueChange } from './stored-map.ts'
+
+const sha256 = (...parts: (string | Uint8Array)[]) => {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(part)
+  return hash.digest()
+}
+
+/** The root of a map, computed from its definition alone. */
+function rootOf(leaves: readonly (readonly [key: Buffer, value: string])[], depth = 0): Buffer {
+  const [first] = leaves
+  if (first === undefined) return Buffer.alloc(32)
+  if (leaves.length === 1) return sha256(Buffer.of(0), first[0], first[1])
+  const has = (bit: number) =>
+    leaves.filter(([key]) => (((key[depth >> 3] ?? 0) >> (7 - (depth % 8))) & 1) === bit)
+  return sha256(Buffer.of(1), rootOf(has(0), depth + 1), rootOf(has(1), depth + 1))
+}
+
+const NAMES = Array.from({ length: 200 }, (_, n) => `name ${n}`)
+const change = fc.tuple(fc.constantFrom(...NAMES), fc.option(fc.nat(999)))
+
+it('has the root of its definition after any changes, and proves what every name has, and nothing else', () => {
+  fc.assert(
+    fc.property(fc.array(fc.array(change, { maxLength: 120 }), { maxLength: 6 }), (batches) => {
+      const file = StateFile.open(null)
+      const pages = file.pages(1)
+      const model = new Map<string, string>()
+      let root: Uint8Array = Buffer.alloc(32)
+      for (const batch of batches) {
+        const changes = new Map<string, ValueChange>()
+        for (const [name, value] of batch) {
+          const text = value === null ? null : `{"position":"${value}.0"}`
+          changes.set(Buffer.from(mapKey(name)).toString('hex'), () => text)
+          if (text === null) model.delete(name)
+          else model.set(name, text)
+        }
+        root = changeMap(pages, changes)
+        expect(Buffer.from(root)).toEqual(
+          rootOf([...model].map(([name, value]) => [sha256(name), value] as const)),
+        )
+      }
+      for (const name of NAMES.slice(0, 40)) {
+        const value = model.get(name) ?? null
+        const proof = proveValue(pages, name)
+        expect(readValue(pages, name)).toBe(value)
+        expect(provenValue(mapKey(name), root, proof)).toBe(value)
+        const { leaf, path } = proof
+        const others = [
+          { path, leaf: leaf === null ? { key: mapKey(name), value: 'x' } : null },
+          { path: path.slice(1), leaf },
+          { path: [...path, Buffer.alloc(32)], leaf },
+          ...(leaf === null ? [] : [{ path, leaf: { ...leaf, value: `${leaf.value} ` } }]),
+          ...(leaf === null ? [] : [{ path, leaf: { key: mapKey('other'), value: leaf.value } }]),
+        ]
+        for (const wrong of others) {
+          const isSame = wrong.path.length === 0 && path.length === 0 && wrong.leaf === leaf
+          expect(isSame ? undefined : provenValue(mapKey(name), root, wrong)).toBeUndefined()
+        }
+      }
+      file.close()
+    }),
+    { numRuns: roundsOf(40) },
+  )
+})
+
+it('refuses a damaged page', () => {
+  const file = StateFile.open(null)
+  const pages = file.pages(1)
+  changeMap(
+    pages,
+    new Map([[Buffer.from(mapKey('a')).toString('hex'), () => '{"position":"1.0"}']]),
+  )
+  const page = Buffer.from(pages.read('') ?? [])
+  page[20] = (page[20] ?? 0) ^ 1
+  pages.write('', page)
+  expect(() => proveValue(pages, 'a')).toThrow('a page of the state map is damaged')
+  file.close()
+})
