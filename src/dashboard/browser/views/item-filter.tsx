@@ -41,8 +41,11 @@ export function ItemFilter(props: {
   const { items, apply } = props
   const [state, setState] = useState(() => toState(props.where))
   const { form, json } = state
-  useEffect(() => setState(toState(props.where)), [props.where])
   const where = form === null ? (json.trim() === '' ? null : json) : formatWhere(form)
+  // Other conditions come from the address, for example after “back”.
+  useEffect(() => {
+    if (props.where !== where) setState(toState(props.where))
+  }, [props.where])
   const asJson = () => setState({ form: null, json: where ?? '' })
   const asForm = () => setState({ ...toState(json.trim() === '' ? null : json), json })
   const isShown = form !== null || json.trim() === '' || parseConditions(json) !== null
