@@ -113,6 +113,14 @@ export const EXPLANATIONS: readonly Explanation[] = [
     (seen) => seen.kind === 'resolve' && failsAlone('daicho', /does not exist/)(seen),
   ],
   [
+    '`PUT` of a body without its id',
+    ({ request, composerError, daichoError, network }) =>
+      request?.kind === 'update' &&
+      composerError !== null &&
+      daichoError === null &&
+      (request.body[network.identifiers[request.type] ?? ''] ?? null) === null,
+  ],
+  [
     'the identity of the administrator',
     ({ code, daicho }) => code.includes('getCurrentIdentity') && daicho === 'null',
   ],

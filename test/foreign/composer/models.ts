@@ -240,6 +240,7 @@ export const IDS = ['a', 'b', 'c', 'x y', 'B2', 'é']
 export class Instances {
   readonly #random: Random
   readonly #types: readonly Type[]
+  #nested = 0
 
   constructor(random: Random, types: readonly Type[]) {
     this.#random = random
@@ -317,7 +318,9 @@ export class Instances {
         `${type}#${encodeURI(id)}`,
       ])
     }
-    const made = this.make(declared, random.pick(IDS), 0)
+    // Composer merges nested resources of the same id, so each has its own.
+    this.#nested += 1
+    const made = this.make(declared, `n${this.#nested}`, 0)
     if (random.chance(30) && !declared.abstract) delete made.$class
     return made
   }
