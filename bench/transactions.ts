@@ -1,9 +1,12 @@
 // Compares transactions, which the gateway runs with a processor, with plain writes to the same ledger. Rounds
 // alternate; results are medians. Also measures the time of a call in a fresh sandbox, and the latency of the ledger
 // while hostile scripts run.
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { NODE_FLAGS } from '../scripts/node-flags.mjs'
 import { defaultNetwork, requireDefinition } from '../src/network/index.ts'
 import { compiledEngine } from '../src/network/runtime/engine.ts'
 import { Guest } from '../src/network/runtime/guest.ts'
@@ -15,6 +18,9 @@ import { startGateway } from './support/server.ts'
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
 const CONNECTIONS = 16
+/** Resources of the network before the first transaction. */
+const RESOURCES = 10_000
+const MAIN = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
 const CALLS = 1_000
 
 export async function run(parts: readonly string[]): Promise<void> {
@@ -31,17 +37,29 @@ async function post(url: string, body?: unknown): Promise<void> {
 
 async function trades(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
+  try {
+    await compareTrades(folder)
+    // Throws if the replay of a transaction differs from the ledger.
+    const words = [MAIN, 'network', 'verify', '--folder', folder]
+    console.log(execFileSync(process.execPath, [...NODE_FLAGS, ...words], { encoding: 'utf8' }))
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+async function compareTrades(folder: string): Promise<void> {
   const { ledger, gateway } = await startGateway(folder)
   const trade = { commodity: 'RICE', newOwner: 'bob' }
   try {
     await post(`${ledger.url}/api/plain`)
     const names = { firstName: 'First', lastName: 'Last' }
-    await post(`${gateway.url}/api/Trader`, [
-      { tradeId: 'ann', ...names },
-      { tradeId: 'bob', ...names },
-    ])
     const about = { description: 'Rice', mainExchange: 'Osaka', quantity: 100, owner: 'ann' }
-    await post(`${gateway.url}/api/Commodity`, { tradingSymbol: 'RICE', ...about })
+    const others = Array.from({ length: RESOURCES / 2 - 2 }, (_, at) => `other-${at}`)
+    const traders = ['ann', 'bob', ...others].map((tradeId) => ({ tradeId, ...names }))
+    const symbols = ['RICE', 'CORN', ...others]
+    const commodities = symbols.map((tradingSymbol) => ({ tradingSymbol, ...about }))
+    await post(`${gateway.url}/api/Trader`, traders)
+    await post(`${gateway.url}/api/Commodity`, commodities)
     const urls = { item: `${ledger.url}/api/plain`, trade: `${gateway.url}/api/Trade` }
     const runs: Record<keyof typeof urls, Run[]> = { item: [], trade: [] }
     for (let round = 0; round <= ROUNDS; round += 1) {
@@ -68,7 +86,6 @@ async function trades(): Promise<void> {
     ])
   } finally {
     await gateway.stop()
-    rmSync(folder, { recursive: true })
   }
 }
 

@@ -1,4 +1,10 @@
-import { parentPort, Worker, type WorkerOptions, workerData } from 'node:worker_threads'
+import {
+  parentPort,
+  receiveMessageOnPort,
+  Worker,
+  type WorkerOptions,
+  workerData,
+} from 'node:worker_threads'
 
 /** The members of `Worker` that `WorkerThread` uses. */
 export interface Thread {
@@ -122,10 +128,19 @@ export function startWorker<Request, Reply>(
   })
 }
 
-/** Runs `serve` if this is a thread that `startWorker` has started. */
+/**
+ * Runs `serve` if this is a thread that `startWorker` has started. `take` returns the next request that has arrived, or
+ * undefined; without it, each request takes an event.
+ */
 export async function serveThread<Data, Request, Reply>(
-  serve: (data: Data, port: ThreadPort<Request, Reply>) => Promise<void>,
+  serve: (
+    data: Data,
+    port: ThreadPort<Request, Reply>,
+    take: () => Request | undefined,
+  ) => Promise<void>,
 ): Promise<void> {
-  // `WorkerStart.workerData` has the type that the program expects.
-  if (parentPort !== null) await serve(workerData as Data, parentPort)
+  const port = parentPort
+  if (port === null) return
+  // `WorkerStart.workerData` and the messages have the types that the program expects.
+  await serve(workerData as Data, port, () => receiveMessageOnPort(port)?.message)
 }

@@ -13,7 +13,11 @@ export function requireItem(value: unknown): JsonObject {
 
 /** Returns the canonical text of `item`. If `id` is given, it replaces the id of `item`. Errors: ITEM_TOO_LARGE. */
 export function itemText(item: JsonObject, id?: string): string {
-  const text = canonicalJson(id === undefined ? item : { ...item, id })
+  return requireItemBytes(canonicalJson(id === undefined ? item : { ...item, id }))
+}
+
+/** Returns the text of an item. Errors: ITEM_TOO_LARGE. */
+export function requireItemBytes(text: string): string {
   if (Buffer.byteLength(text) <= ITEM_BYTES_MAX) return text
   throw new LedgerError('ITEM_TOO_LARGE', `an item can be up to ${ITEM_BYTES_MAX} bytes`)
 }

@@ -9,7 +9,7 @@ import {
 } from '../../chain/index.ts'
 import type { Turns } from '../../storage/index.ts'
 import { LedgerError, type LedgerErrorCode } from '../errors.ts'
-import { itemText, requireItem } from './item.ts'
+import { itemText, requireItem, requireItemBytes } from './item.ts'
 import { requireDatabaseName, requireItemId } from './names.ts'
 
 /** A change as in the body of `POST /api/ledgers`: an entry without the server id and the author. */
@@ -24,10 +24,11 @@ export type Change = Pick<Authorship, 'reason'> &
     | { readonly method: 'delete_item'; readonly db: string; readonly id: string }
   )
 
-export type OwnChange = Change & {
-  /** True if the id of the created item was just generated; then the writer does not check whether the item exists. */
-  readonly assigned?: boolean
-}
+/** A change by the owner of a database, who knows the canonical text of the item. */
+export type OwnChange =
+  | Change
+  | Extract<Operation, { kind: 'create_item' }>
+  | Extract<Operation, { kind: 'update_item' }>
 
 export interface Written {
   readonly position: number
@@ -158,9 +159,11 @@ export function unitTooLarge(): LedgerError {
  */
 export function toUnit(changes: readonly OwnChange[]): UnitOfWork {
   requireFewChanges(changes)
-  const unit = changes.map(({ assigned = false, ...change }) => {
-    const operation = toOperation(change, noId)
-    return operation.kind === 'create_item' ? { ...operation, assigned } : operation
+  const unit = changes.map((change) => {
+    if ('method' in change) return toOperation(change, noId)
+    requireItemPath(change.db, change.id)
+    requireItemBytes(change.text)
+    return change
   })
   requireUnitBytes(unit)
   return unit

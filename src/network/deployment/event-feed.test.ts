@@ -1,14 +1,16 @@
 import { expect, it } from 'vitest'
 import { systemType } from '../model/system.ts'
-import type { NetworkBlock, ResourceChange, ResourceDatabase } from '../resources/database.ts'
+import {
+  type NetworkBlock,
+  type ResourceChange,
+  type ResourceDatabase,
+  toWrite,
+} from '../resources/database.ts'
 import { type EmittedEvents, EventFeed } from './event-feed.ts'
 
 const event = (n: number) => ({ $class: 'org.test.Moved', eventId: `e${n}`, n })
-const record = (kind: 'create' | 'update', type: string, ...numbers: number[]): ResourceChange => ({
-  kind,
-  target: { type, id: 'x' },
-  resource: { eventsEmitted: numbers.map(event) },
-})
+const record = (kind: 'create' | 'update', type: string, ...numbers: number[]): ResourceChange =>
+  toWrite(kind, { type, id: 'x' }, { eventsEmitted: numbers.map(event) })
 const HISTORIAN = systemType('HistorianRecord')
 
 /** Returns the event feed of a chain; `changes` has one list per block. Each read returns at most two blocks. */

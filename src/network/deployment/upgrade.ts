@@ -10,6 +10,7 @@ import {
   parseStored,
   type ResourceChange,
   type ResourceDatabase,
+  toWrite,
 } from '../resources/database.ts'
 
 /** A value for a new field of stored resources. */
@@ -59,7 +60,7 @@ export async function planUpgrade(
           ...upgraded.map((each) => ({ ...each, path: `${pointer('', id)}${each.path}` })),
         )
       } else if (canonicalJson(upgraded) !== canonicalJson(stored)) {
-        changes.push({ kind: 'update', target, resource: upgraded })
+        changes.push(toWrite('update', target, upgraded))
       }
       if (problems.length >= PROBLEMS_MAX) throw refused(problems)
     }

@@ -55,9 +55,14 @@ export function toResourceItem(target: Target, resource: JsonObject): JsonObject
   return { id: formatItemId(target), resource }
 }
 
+/** Returns the canonical text of a resource's item before the text of the resource. */
+function itemHead(itemId: string): string {
+  return `{"id":${canonicalString(itemId)},"resource":`
+}
+
 /** Returns the text of the resource in the canonical text of its item. */
 function sliceResource(itemId: string, itemText: string): string {
-  const head = `{"id":${canonicalString(itemId)},"resource":`
+  const head = itemHead(itemId)
   if (itemText.startsWith(head)) return itemText.slice(head.length, -1)
   // Only the item of the network itself does not start with `head`, because its archive precedes the resource.
   return canonicalJson(parseStored(itemText).resource ?? null)
@@ -134,8 +139,10 @@ export type ResourceChange =
       readonly kind: 'create' | 'update'
       readonly target: Target
       readonly resource: JsonObject
-      /** Only for a creation; see `OwnChange`. */
-      readonly assigned?: boolean
+      /** `resource` as canonical JSON. */
+      readonly text: string
+      /** Only for a creation; see `Operation`. */
+      readonly assigned: boolean
     }
   | { readonly kind: 'delete'; readonly target: Target }
 
@@ -160,6 +167,16 @@ const REVISION_KINDS = {
 export interface RecordedTransaction {
   readonly id: string
   readonly position: number
+}
+
+/** Returns the change that creates or replaces a resource. */
+export function toWrite(
+  kind: 'create' | 'update',
+  target: Target,
+  resource: JsonObject,
+  assigned = false,
+): ResourceChange {
+  return { kind, target, resource, text: canonicalJson(resource), assigned }
 }
 
 /** The parts of a block from which changes are read. */
@@ -393,10 +410,11 @@ export class ResourceDatabase implements ResourceReader {
 
 /** Returns the ledger entry for a change. */
 export function toOwnChange(db: string, change: ResourceChange): OwnChange {
-  const { kind, target } = change
-  if (kind === 'delete') return { method: 'delete_item', db, id: formatItemId(target) }
-  const item = toResourceItem(target, change.resource)
-  return { method: `${kind}_item`, db, item, assigned: change.assigned ?? false }
+  const id = formatItemId(change.target)
+  if (change.kind === 'delete') return { method: 'delete_item', db, id }
+  const text = `${itemHead(id)}${change.text}}`
+  if (change.kind === 'update') return { kind: 'update_item', db, id, text }
+  return { kind: 'create_item', db, id, text, assigned: change.assigned }
 }
 
 /** Returns the resource change in an entry; none for other entries, for example the creation of the database. */
@@ -407,7 +425,7 @@ export function toResourceChanges(entry: JsonObject): ResourceChange[] {
   if (entry.method === 'delete_item') return [{ kind: 'delete', target }]
   if (entry.method !== 'create_item' && entry.method !== 'update_item') return []
   const kind = entry.method === 'create_item' ? 'create' : 'update'
-  return isJsonObject(item.resource) ? [{ kind, target, resource: item.resource }] : []
+  return isJsonObject(item.resource) ? [toWrite(kind, target, item.resource)] : []
 }
 
 /**

@@ -112,7 +112,10 @@ export class Guard implements ResourceReader {
     target: Target,
     content: () => string | null,
   ): Promise<boolean> {
-    const [allowed] = await this.#decide(operation, [{ ...this.#instance(target), content }])
+    const instance = this.#instance(target)
+    const all = this.#control.allowsAll(operation, instance.type, this.#context)
+    if (all !== null) return all
+    const [allowed] = await this.#decide(operation, [{ ...instance, content }])
     return allowed === true
   }
 
@@ -144,6 +147,8 @@ export class Guard implements ResourceReader {
 
   /** Returns a resource, or null if it does not exist or the caller may not read it. Errors: TYPE_NOT_FOUND. */
   async read(target: Target): Promise<StoredResource | null> {
+    const all = this.#readsAll(this.#instance(target))
+    if (all !== null) return all ? this.database.read(target) : null
     for await (const [readable = null] of this.readAll([target])) return readable
     return null
   }

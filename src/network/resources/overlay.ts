@@ -1,9 +1,8 @@
-import { canonicalJson } from '../../base/canonical-json.ts'
 import { matches, type SortValue } from '../../filter/index.ts'
 import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
-import { countRows, parseStored, ResourceOrder } from './database.ts'
+import { countRows, parseStored, ResourceOrder, toWrite } from './database.ts'
 
 /** Reads the resources of the reader `below` with unrecorded changes applied. Does not change `below`. */
 export class Overlay implements ResourceReader {
@@ -26,8 +25,7 @@ export class Overlay implements ResourceReader {
     const ofType = this.#changed.get(type) ?? new Map<string, Changed>()
     this.#changed.set(type, ofType)
     // The revision is -1, because the change is not recorded yet.
-    const stored =
-      change.kind === 'delete' ? null : { id, text: canonicalJson(change.resource), revision: -1 }
+    const stored = change.kind === 'delete' ? null : { id, text: change.text, revision: -1 }
     ofType.set(id, { stored, sequence })
   }
 
@@ -141,7 +139,7 @@ export function createRegistries(model: Model): ResourceReader {
       type: name,
       system: false,
     }
-    registries.apply({ kind: 'create', target: { type, id: qualifiedName }, resource })
+    registries.apply(toWrite('create', { type, id: qualifiedName }, resource))
   }
   return registries
 }

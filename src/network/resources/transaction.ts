@@ -3,7 +3,13 @@ import type { JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import { formatRelationship, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import { formatItemId, parseStored, type ResourceChange, type ResourceReader } from './database.ts'
+import {
+  formatItemId,
+  parseStored,
+  type ResourceChange,
+  type ResourceReader,
+  toWrite,
+} from './database.ts'
 import type { Resource } from './instances.ts'
 
 /** The participant and the identity of a request. */
@@ -73,18 +79,19 @@ export function transactionRecords(
   events: readonly JsonObject[],
 ): ResourceChange[] {
   const identityUsed = formatRelationship({ type: systemType('Identity'), id: identity ?? '' })
+  // In the order of canonical JSON, so that it is printed without sorting.
   const record = {
     $class: systemType('HistorianRecord'),
-    transactionId: target.id,
-    transactionType: target.type,
-    transactionInvoked: formatRelationship(target),
-    participantInvoking: formatRelationship(participant),
-    ...(identity === null ? {} : { identityUsed }),
     eventsEmitted: [...events],
+    ...(identity === null ? {} : { identityUsed }),
+    participantInvoking: formatRelationship(participant),
+    transactionId: target.id,
+    transactionInvoked: formatRelationship(target),
     transactionTimestamp: value.timestamp ?? null,
+    transactionType: target.type,
   }
   return [
-    { kind: 'create', target, resource: value, assigned: true },
-    { kind: 'create', target: historianTarget(target), resource: record, assigned: true },
+    toWrite('create', target, value, true),
+    toWrite('create', historianTarget(target), record, true),
   ]
 }

@@ -3,7 +3,6 @@ import {
   newQuickJSWASMModuleFromVariant,
   newVariant,
   type QuickJSContext,
-  type QuickJSDeferredPromise,
   type QuickJSHandle,
   type QuickJSRuntime,
   type QuickJSSyncVariant,
@@ -38,6 +37,28 @@ const MARGIN_BYTES = 65_536
 const WAITING_LENGTH_MAX = 64 * 1024 * 1024
 /** Maximum characters of a guest's error message; longer messages are truncated. */
 const MESSAGE_LENGTH_MAX = 4_096
+
+/**
+ * Makes the promises of `host` inside of the guest, because each call from the host into the guest takes long. `resolve`
+ * and `reject` settle the oldest promise. Keeps copies, because scripts may replace the globals.
+ */
+const PROMISES = {
+  name: 'promises',
+  text: `((send) => {
+    const [OwnPromise, OwnError] = [Promise, Error]
+    const waiting = { __proto__: null }
+    let [first, next] = [0, 0]
+    const settle = (how, value) => { const at = first; first += 1; waiting[at][how](value); delete waiting[at] }
+    return {
+      host: (request) => {
+        send(request)
+        return new OwnPromise((resolve, reject) => { waiting[next] = { resolve, reject }; next += 1 })
+      },
+      resolve: (text) => settle('resolve', text),
+      reject: (text) => settle('reject', new OwnError(text)),
+    }
+  })`,
+}
 
 /** The answer of a guest: JSON text, or a failure. */
 export type GuestAnswer =
@@ -93,11 +114,14 @@ export class Guest {
   readonly #memory: WasmMemory
   readonly #runtime: QuickJSRuntime
   readonly #context: QuickJSContext
-  readonly #requests: GuestRequest[] = []
+  /** Unanswered calls of `host`, oldest first. */
+  readonly #requests: string[] = []
   #waitingLength = 0
   #booted: readonly MemoryPart[] = []
   #bootedBytes = 0
   #entry: QuickJSHandle | null = null
+  #resolve: QuickJSHandle | null = null
+  #reject: QuickJSHandle | null = null
   #host: GuestHost = NO_HOST
   #untilMs: number
   #isOutOfTime = false
@@ -170,16 +194,16 @@ export class Guest {
 
   async #run(request: string): Promise<GuestAnswer> {
     const context = this.#context
-    const entry = this.#entry ?? context.undefined
-    const called = context.callFunction(entry, context.undefined, context.newString(request))
+    const called = this.#callWith(this.#entry, request)
     if (called.error !== undefined) return this.#failure(called.error)
     for (;;) {
       const jobs = this.#runtime.executePendingJobs()
       if (jobs.error !== undefined) return this.#failure(jobs.error)
       const next = this.#requests.shift()
       if (next === undefined) break
-      this.#waitingLength -= next.text.length
-      await this.#answer(next)
+      this.#waitingLength -= next.length
+      const settled = await this.#answer(next)
+      if (settled.error !== undefined) return this.#failure(settled.error)
       if (this.#clock.now() > this.#untilMs) return OUT_OF_TIME
     }
     const result = context.getPromiseState(called.value)
@@ -194,27 +218,33 @@ export class Guest {
     }
   }
 
-  async #answer({ text, promise }: GuestRequest): Promise<void> {
+  async #answer(request: string) {
     try {
-      const answer = await this.#host.answer(text)
-      this.#context.newString(answer).consume((value) => promise.resolve(value))
+      return this.#callWith(this.#resolve, await this.#host.answer(request))
     } catch (error) {
-      this.#context.newError(errorMessage(error)).consume((value) => promise.reject(value))
+      return this.#callWith(this.#reject, errorMessage(error))
     }
+  }
+
+  #callWith(guestFunction: QuickJSHandle | null, text: string) {
+    const context = this.#context
+    const called = guestFunction ?? context.undefined
+    return context
+      .newString(text)
+      .consume((value) => context.callFunction(called, context.undefined, value))
   }
 
   #load({ program, scripts }: GuestOptions): void {
     const context = this.#context
     const stack = findStack(Buffer.from(this.#memory.buffer))
-    const host = context.newFunction('host', (request) => {
+    const send = context.newFunction('send', (request) => {
       const text = context.getString(request)
       if (this.#waitingLength + text.length > WAITING_LENGTH_MAX) {
         throw new Error('too many requests wait for an answer')
       }
       this.#waitingLength += text.length
-      const promise = context.newPromise()
-      this.#requests.push({ text, promise })
-      return promise.handle
+      this.#requests.push(text)
+      return context.undefined
     })
     const log = context.newFunction('log', (request) => {
       try {
@@ -225,6 +255,12 @@ export class Guest {
         throw new Error(errorMessage(error))
       }
     })
+    const promises = context.unwrapResult(
+      context.callFunction(this.#evaluated(PROMISES), context.undefined, send),
+    )
+    const host = context.getProp(promises, 'host')
+    this.#resolve = context.getProp(promises, 'resolve')
+    this.#reject = context.getProp(promises, 'reject')
     const entry = context.callFunction(this.#evaluated(program), context.undefined, host, log)
     if (entry.error !== undefined) throw this.#bootError(program, entry.error)
     this.#entry = entry.value
@@ -255,12 +291,6 @@ export class Guest {
     if (thrown === null && this.worn) return { failed: 'MEMORY', message: 'out of memory' }
     return { failed: 'THROWN', message }
   }
-}
-
-/** An unanswered call of `host`. */
-interface GuestRequest {
-  readonly text: string
-  readonly promise: QuickJSDeferredPromise
 }
 
 /** A host that rejects every request. */

@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../../base/json.ts'
 import type { NetworkError } from '../errors.ts'
 import type { AccessOperation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
-import type { ResourceChange } from '../resources/database.ts'
+import { type ResourceChange, toWrite } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
 import {
   type Resource,
@@ -53,13 +53,13 @@ export class Draft {
     if ((await this.#overlay.read(target)) !== null) {
       throw resourceTaken(requireType(this.guard.definition.model, target.type), target.id)
     }
-    this.#apply({ kind: 'create', target, resource: value })
+    this.#apply(toWrite('create', target, value))
   }
 
   /** Replaces a resource. For `reader`, see `remove`. Errors: ACCESS_DENIED, RESOURCE_NOT_FOUND. */
   async update({ target, value }: Resource, reader: Guard | null = this.guard): Promise<void> {
     await this.#require('UPDATE', target, reader)
-    this.#apply({ kind: 'update', target, resource: value })
+    this.#apply(toWrite('update', target, value))
   }
 
   /**

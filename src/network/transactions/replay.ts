@@ -4,7 +4,7 @@ import { NetworkError } from '../errors.ts'
 import type { Model } from '../model/model.ts'
 import { parseTarget, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import type { NetworkBlock, ResourceChange } from '../resources/database.ts'
+import { type NetworkBlock, type ResourceChange, toWrite } from '../resources/database.ts'
 import { parseNetworkItem } from '../resources/network-item.ts'
 import { createRegistries, NO_RESOURCES, Overlay } from '../resources/overlay.ts'
 import { ADMIN, type Caller, historianTarget } from '../resources/transaction.ts'
@@ -75,8 +75,8 @@ export async function verifyNetwork(
       if (finding !== null) return `transaction ${transaction.target.id}: ${finding}`
       const { target, resource, record, writes } = transaction
       apply([
-        { kind: 'create', target, resource },
-        { kind: 'create', target: historianTarget(target), resource: record },
+        toWrite('create', target, resource),
+        toWrite('create', historianTarget(target), record),
         ...writes,
       ])
     }

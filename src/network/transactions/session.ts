@@ -78,11 +78,14 @@ export class TransactionSession implements GuestHost {
     if (identity !== null) own.push({ type: systemType('Identity'), id: identity })
     const { value } = this.#draft.transaction
     const resolved = await this.#resolution.of([value], this.#levels, own)
-    for (const target of own) {
+    // The own targets are the first ones. Those that the caller may not read are read again, without access rules.
+    for (const [at, target] of own.entries()) {
+      const known = resolved[at]
+      if (known !== undefined && known.resource !== null) continue
       const stored = await this.#guard.database.read(target)
       if (stored === null) continue
       const { text } = stored
-      resolved.push({ ...target, resource: parseStored(text), characters: text.length })
+      resolved[at] = { ...target, resource: parseStored(text), characters: text.length }
     }
     return resolved
   }

@@ -1,3 +1,4 @@
+import { turn } from '../../base/turn.ts'
 import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import { isDatabaseUrl, LedgerReader } from '../../ledger/core.ts'
 import { readDefinition } from '../definition/definition.ts'
@@ -25,11 +26,18 @@ import { Scripts } from './scripts.ts'
 // The entry point of a network's thread, which decides all changes of the network; see `Decider`.
 
 const NS_PER_MS = 1_000_000
+/** Maximum number of messages that are processed in one iteration of the event loop. */
+const MESSAGES_MAX = 16
 
 type Port = ThreadPort<ToThread, FromThread>
 
 /** Decides requests in the order in which their messages arrive. */
-async function serve(start: ThreadStart, task: ServeTask, port: Port): Promise<void> {
+async function serve(
+  start: ThreadStart,
+  task: ServeTask,
+  port: Port,
+  take: () => ToThread | undefined,
+): Promise<void> {
   const ledger = await LedgerReader.open(start.location)
   const definition = readDefinition(Buffer.from(task.archive))
   const settings = guestSettings(start)
@@ -63,12 +71,24 @@ async function serve(start: ThreadStart, task: ServeTask, port: Port): Promise<v
       return { id, failure: toThreadFailure(error) }
     }
   }
-  let last = Promise.resolve()
-  port.on('message', (message) => {
-    last = last.then(async () => {
+  const inbox: ToThread[] = []
+  let isHandling = false
+  const handleAll = async (): Promise<void> => {
+    isHandling = true
+    for (let count = 1; ; count += 1) {
+      // Takes messages that have arrived without an event for each of them.
+      const message = inbox.shift() ?? take()
+      if (message === undefined) break
       const answer = await answerTo(message)
       if (answer !== null) port.postMessage(answer)
-    })
+      // Lets the event loop end the read transaction of the store.
+      if (count % MESSAGES_MAX === 0) await turn()
+    }
+    isHandling = false
+  }
+  port.on('message', (message) => {
+    inbox.push(message)
+    if (!isHandling) void handleAll()
   })
 }
 
@@ -137,13 +157,13 @@ function guestSettings({ engine, deadlineMs, bootMs, stopAt }: ThreadStart) {
 // replayed transaction gives the same result everywhere.
 Date.prototype.getTimezoneOffset = () => 0
 
-await serveThread(async (start: ThreadStart, port: Port) => {
+await serveThread(async (start: ThreadStart, port: Port, take: () => ToThread | undefined) => {
   try {
     if (start.task.kind === 'verify') {
       port.postMessage({ ready: true })
       await verify(start, start.task, port)
     } else {
-      await serve(start, start.task, port)
+      await serve(start, start.task, port, take)
       port.postMessage({ ready: true })
     }
   } catch (error) {

@@ -9,6 +9,7 @@
 
 /* global MODEL, host, log, InternalError, requireFieldValue, requireKind, requireValid, randomId */
 
+for (const type of Object.values(MODEL)) type.entries = Object.entries(type.properties)
 // Without a prototype, names such as `constructor` are not found as types.
 Object.setPrototypeOf(MODEL, null)
 
@@ -166,8 +167,8 @@ class Identified extends Typed {
 }
 
 /** Copies the members of `json` to `values`. */
-function fill(values, { properties }, json) {
-  for (const [name, property] of Object.entries(properties)) {
+function fill(values, { entries }, json) {
+  for (const [name, property] of entries) {
     const member = json[name]
     if (member === undefined || member === null) continue
     values[name] = property.array
