@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events'
-import type { FromWriter, ToWriter } from './messages.ts'
+import { type FromWriter, type PackedBatch, type ToWriter, unpackRequest } from './messages.ts'
 
 /**
  * A fake writer thread. Records the messages that it receives, and sends messages when the test calls `send`.
@@ -8,8 +8,8 @@ export class FakeThread extends EventEmitter {
   readonly sent: ToWriter[] = []
   isTerminated = false
 
-  postMessage(message: ToWriter): void {
-    this.sent.push(message)
+  postMessage(message: ToWriter | PackedBatch): void {
+    this.sent.push(unpackRequest(message))
   }
 
   terminate(): void {

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import type { ThreadPort } from '../../base/worker/worker.ts'
 import { openStore, type Store, StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { type Platform, systemPlatform } from '../platform.ts'
-import type { FromWriter, ToWriter } from './messages.ts'
+import { type FromWriter, type PackedCommit, type ToWriter, unpackReply } from './messages.ts'
 import { pauseAfter, serveWriter } from './writer-thread.ts'
 
 /** Starts the writer thread with a real store. `overrides` replaces some methods of the store. */
@@ -16,7 +16,8 @@ async function startThread(overrides: Partial<Store>) {
   let receive: (message: ToWriter) => void = () => {}
   let answered: () => void = () => {}
   const port = {
-    postMessage(message: FromWriter) {
+    postMessage(packed: FromWriter | PackedCommit) {
+      const message = unpackReply(packed)
       sent.push(message)
       answered()
     },

@@ -4,7 +4,14 @@ import { serveThread, type ThreadPort } from '../../base/worker/worker.ts'
 import { HASH_BYTES, type Head, sealBlock, unpackPosition } from '../../chain/index.ts'
 import { DamageError, type Store, StoreError, type StoreOptions } from '../../storage/index.ts'
 import { type Platform, systemPlatform } from '../platform.ts'
-import type { FromWriter, ToWriter } from './messages.ts'
+import {
+  type FromWriter,
+  type PackedBatch,
+  type PackedCommit,
+  packReply,
+  type ToWriter,
+  unpackRequest,
+} from './messages.ts'
 import { type Plan, planBatch } from './plan.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import type { UnitOfWork, UnitOutcome } from './unit-of-work.ts'
@@ -54,10 +61,11 @@ export function pauseAfter(stepMs: number): number {
 }
 
 type Batch = Extract<ToWriter, { units: unknown }>
+type Port = ThreadPort<ToWriter | PackedBatch, FromWriter | PackedCommit>
 
 class WriterThread {
   readonly #store: Store
-  readonly #port: ThreadPort<ToWriter, FromWriter>
+  readonly #port: Port
   readonly #platform: Platform
   #stopped = false
   /** Null if no maintenance is scheduled. */
@@ -72,7 +80,7 @@ class WriterThread {
   /** Resolves when the store is free, because calls of the store must not overlap. */
   #last: Promise<void> = Promise.resolve()
 
-  constructor(store: Store, port: ThreadPort<ToWriter, FromWriter>, platform: Platform) {
+  constructor(store: Store, port: Port, platform: Platform) {
     this.#store = store
     this.#port = port
     this.#platform = platform
@@ -191,7 +199,7 @@ class WriterThread {
   }
 
   #send(message: FromWriter): void {
-    this.#port.postMessage(message)
+    this.#port.postMessage(packReply(message))
   }
 
   /**
@@ -335,7 +343,7 @@ function unitThatMetDamage(error: unknown, { outcomes }: Plan): number | null {
 /** Opens the store, and handles the messages of the main thread until the request to close. */
 export async function serveWriter(
   start: StoreOptions,
-  port: ThreadPort<ToWriter, FromWriter>,
+  port: Port,
   platform: Platform,
 ): Promise<void> {
   try {
@@ -347,7 +355,7 @@ export async function serveWriter(
       throw new StoreError('STORE_DAMAGED', 'the store has databases but no chain')
     }
     const writer = new WriterThread(store, port, platform)
-    port.on('message', (message) => writer.receive(message))
+    port.on('message', (message) => writer.receive(unpackRequest(message)))
     port.postMessage({ ready: true })
     // An earlier run may have left an index half built or a deleted database half removed.
     writer.scheduleMaintenance()
@@ -357,6 +365,4 @@ export async function serveWriter(
   }
 }
 
-await serveThread<StoreOptions, ToWriter, FromWriter>((start, port) =>
-  serveWriter(start, port, systemPlatform),
-)
+await serveThread((start: StoreOptions, port: Port) => serveWriter(start, port, systemPlatform))

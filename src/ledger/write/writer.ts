@@ -10,7 +10,17 @@ import {
 } from '../../storage/index.ts'
 import { LedgerError, type LedgerErrorCode, ownedByNetwork, STORE_OUTAGES } from '../errors.ts'
 import type { Platform } from '../platform.ts'
-import type { CommittedBlock, FromWriter, SeenBlock, StoreRefusal, ToWriter } from './messages.ts'
+import {
+  type CommittedBlock,
+  type FromWriter,
+  type PackedBatch,
+  type PackedCommit,
+  packRequest,
+  type SeenBlock,
+  type StoreRefusal,
+  type ToWriter,
+  unpackReply,
+} from './messages.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import {
   type EarlierRequest,
@@ -73,6 +83,8 @@ interface PendingUnit {
   readonly reject: (error: Error) => void
 }
 
+type WriterWorker = WorkerThread<ToWriter | PackedBatch, FromWriter | PackedCommit>
+
 interface PendingIndexChange {
   readonly resolve: (outcome: IndexOutcome) => void
   readonly reject: (error: Error) => void
@@ -85,7 +97,7 @@ interface PendingIndexChange {
  */
 export class LedgerWriter {
   readonly #clock: Clock
-  readonly #worker: WorkerThread<ToWriter, FromWriter>
+  readonly #worker: WriterWorker
   /** Pending units, oldest first. */
   #queue: PendingUnit[] = []
   /** The units of each block in flight, oldest first. */
@@ -118,11 +130,11 @@ export class LedgerWriter {
   /** Databases that only the networks of this process may change (`LedgerWrites.ownDatabase`). */
   readonly owned = new Set<string>()
 
-  private constructor(worker: WorkerThread<ToWriter, FromWriter>, clock: Clock) {
+  private constructor(worker: WriterWorker, clock: Clock) {
     this.#worker = worker
     this.#clock = clock
     worker.listen({
-      message: (message) => this.#receive(message),
+      message: (message) => this.#receive(unpackReply(message)),
       failed: ({ message }) => this.#stop(`the writer thread failed: ${message}`),
       ended: () => {
         this.#stop('the writer thread has ended')
@@ -144,7 +156,7 @@ export class LedgerWriter {
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
       keepsAlive: true,
     } as const
-    const worker = startWorker<ToWriter, FromWriter>(thread, platform)
+    const worker: WriterWorker = startWorker(thread, platform)
     return new Promise((resolve, reject) => {
       worker.listen({
         message: (message) => {
@@ -320,7 +332,7 @@ export class LedgerWriter {
   }
 
   #post(message: ToWriter): void {
-    this.#worker.post(message)
+    this.#worker.post(packRequest(message))
   }
 
   #receive(message: FromWriter): void {
