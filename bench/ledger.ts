@@ -1,14 +1,22 @@
-// Compares the ledger with bare Fastify on the same schemas, and with pouchdb-server. Rounds alternate; results are
-// medians. The load generator, the servers and the writer thread share the processors.
+// Compares the ledger with bare Fastify on the same schemas, with Fastify that inserts a row into PostgreSQL on the same
+// disk, and with pouchdb-server. Rounds alternate; results are medians. The load generator, the servers and the writer thread share the processors.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { NODE_FLAGS } from '../scripts/node-flags.mjs'
+import { PostgresPrograms } from '../test/postgres/programs.ts'
+import { PostgresServer } from '../test/postgres/server.ts'
 import { interleaved, load, p99, perSecond, printTable } from './support/load.ts'
 import { sampleItem } from './support/sample-item.ts'
-import { type Server, serverOf, startBare, startLedger } from './support/server.ts'
+import {
+  type Server,
+  serverOf,
+  startBare,
+  startBarePostgres,
+  startLedger,
+} from './support/server.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
@@ -36,11 +44,35 @@ async function post(url: string, text?: string): Promise<{ id?: string }> {
 const rate = (value: number) => Math.round(value).toLocaleString('en')
 const ratio = (value: number) => value.toFixed(2)
 
-/** Measures requests for single items, compared with bare Fastify. */
+/** Starts Fastify with a PostgreSQL server, whose data is on the same disk as that of the ledger. */
+async function startOnPostgres() {
+  const programs = await PostgresPrograms.create(tmpdir())
+  const database = await PostgresServer.create(programs, 'bench')
+  await database.start()
+  const server = await startBarePostgres(database.url())
+  const stop = async () => {
+    await server.stop('SIGKILL')
+    await database.stop()
+    await programs.remove()
+  }
+  return { server, stop }
+}
+
+/** Measures requests for single items, compared with bare Fastify, and writes with Fastify and PostgreSQL. */
 async function singleItems(bare: Server, ledger: Server): Promise<void> {
+  const postgres = await startOnPostgres()
+  try {
+    await compareSingleItems(bare, ledger, postgres.server)
+  } finally {
+    await postgres.stop()
+  }
+}
+
+async function compareSingleItems(bare: Server, ledger: Server, postgres: Server): Promise<void> {
   await post(`${ledger.url}/api/bench`)
   const { id } = await post(`${ledger.url}/api/bench`, body)
-  const rows = [['', 'bare/s', 'daicho/s', 'ratio', 'bare p99 ms', 'daicho p99 ms']]
+  const names = ['bare/s', 'with pg/s', 'daicho/s', 'of bare', 'of pg', 'bare p99', 'daicho p99']
+  const rows = [['', ...names]]
   for (const connections of CONNECTIONS) {
     const options = { connections, seconds: SECONDS }
     const posting = (server: Server) => () =>
@@ -50,17 +82,21 @@ async function singleItems(bare: Server, ledger: Server): Promise<void> {
     await posting(ledger)()
     const runs = await interleaved(ROUNDS, {
       'bare POST': posting(bare),
+      'pg POST': posting(postgres),
       'daicho POST': posting(ledger),
       'bare GET': getting(bare),
       'daicho GET': getting(ledger),
     })
     for (const method of ['POST', 'GET']) {
       const [theirs, ours] = [runs[`bare ${method}`], runs[`daicho ${method}`]]
+      const onPostgres = runs[`pg ${method}`]
       rows.push([
         `${method}, ${connections} connections`,
         rate(perSecond(theirs)),
+        onPostgres === undefined ? '' : rate(perSecond(onPostgres)),
         rate(perSecond(ours)),
         ratio(perSecond(ours) / perSecond(theirs)),
+        onPostgres === undefined ? '' : ratio(perSecond(ours) / perSecond(onPostgres)),
         p99(theirs).toFixed(1),
         p99(ours).toFixed(1),
       ])

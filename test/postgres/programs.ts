@@ -77,10 +77,10 @@ export class PostgresPrograms {
   }
 
   /** Copies the programs, and creates the data folder that every server copies. Throws if the programs do not run. */
-  static async create(): Promise<PostgresPrograms> {
+  static async create(below = memoryFolder()): Promise<PostgresPrograms> {
     const installed = installedPrograms()
     if ('missing' in installed) throw new Error(installed.missing)
-    const folder = mkdtempSync(join(memoryFolder(), 'daicho-postgres-'))
+    const folder = mkdtempSync(join(below, 'daicho-postgres-'))
     const programs = new PostgresPrograms(folder)
     try {
       await programs.#install(installed.path)
