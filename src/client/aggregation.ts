@@ -1,10 +1,10 @@
 import type { MemberPath, QueryFilter } from './filter.ts'
 import type { MemberName } from './item.ts'
 import type { Operations } from './operations.ts'
-import type { RequestOptions } from './transport.ts'
+import type { PastOptions } from './transport.ts'
 
 /** Selects the items to count or to aggregate. */
-export interface CountOptions<Item> extends RequestOptions {
+export interface CountOptions<Item> extends PastOptions {
   readonly filter?: Pick<QueryFilter<Item>, 'where'> | undefined
 }
 

@@ -7,6 +7,7 @@ import {
   describeValue,
   requireArray,
   requireCount,
+  requireHeightOrTime,
   requireObject,
   requireText,
   valueInvalid,
@@ -15,6 +16,7 @@ import { jsonWithLists, malformed, readJson } from './reply.ts'
 import {
   type Call,
   formatPath,
+  type PastOptions,
   type RequestOptions,
   requireName,
   type Transport,
@@ -40,7 +42,7 @@ export interface ChangeOptions extends RequestOptions {
 }
 
 /** Selects items and their order. */
-export interface QueryOptions<Item, Field extends MemberName<Item> = never> extends RequestOptions {
+export interface QueryOptions<Item, Field extends MemberName<Item> = never> extends PastOptions {
   readonly filter?: QueryFilter<Item, Field> | undefined
   /** Maximum number of items in total. */
   readonly limit?: number | undefined
@@ -113,14 +115,17 @@ export class DatabaseClient<Item extends object> {
     })
   }
 
-  /** Returns the item, or null if it does not exist. With `at`, returns the item as of the block of this height. */
-  async read(
-    id: string,
-    options: RequestOptions & { readonly at?: number | undefined } = {},
-  ): Promise<Read<Item> | null> {
-    const { at, ...rest } = options
+  /**
+   * Returns the item, or null if it does not exist. With `at`, returns the item of a past state; a client that verifies
+   * accepts only a height.
+   */
+  async read(id: string, options: PastOptions = {}): Promise<Read<Item> | null> {
+    const { at: given, ...rest } = options
     const path = this.#itemPath(id)
-    if (at !== undefined) requireCount(at, 'at')
+    const at = requireHeightOrTime(given, 'at')
+    if (this.#verification !== null && typeof at === 'string') {
+      throw unverifiable('items as of a time')
+    }
     if (this.#verification !== null && at === undefined) {
       return this.#verification.read(this.name, id, rest)
     }
@@ -131,12 +136,14 @@ export class DatabaseClient<Item extends object> {
         const { position, etag } = requireWritten(reply, id)
         return { item, position, etag }
       })
-      if (this.#verification === null || at === undefined) return read
+      if (this.#verification === null || typeof at !== 'number') return read
       return await this.#verification.readAt(this.name, id, at, read.position, rest)
     } catch (error) {
       if (!(error instanceof ClientError)) throw error
       if (error.code === 'ITEM_NOT_FOUND') {
-        if (at !== undefined) await this.#verification?.requireMissing(this.name, id, at, rest)
+        if (typeof at === 'number') {
+          await this.#verification?.requireMissing(this.name, id, at, rest)
+        }
         return null
       }
       if (error.code !== 'REVISION_ERASED' || this.#verification === null) throw error
@@ -188,7 +195,7 @@ export class DatabaseClient<Item extends object> {
     if (options.filter?.fields !== undefined) throw unverifiable('fields of items')
     for await (const { items } of this.#pages({ ...options, isProven: true }, false)) {
       for (const id of items) {
-        const read = await this.read(id, { signal: options.signal })
+        const read = await this.read(id, { signal: options.signal, at: options.at })
         // Without `fields`, a selected item is a whole item.
         if (read !== null) yield read.item as Selected<Item, Field>
       }
@@ -201,11 +208,12 @@ export class DatabaseClient<Item extends object> {
   }
 
   /** Counts the items, or only the items that match `filter.where`. */
-  async count({ filter, ...rest }: CountOptions<Item> = {}): Promise<number> {
+  async count({ filter, at, ...rest }: CountOptions<Item> = {}): Promise<number> {
     const query = {
       count: true,
       limit: 1,
       filter: formatFilter(filter),
+      at: requireHeightOrTime(at, 'at'),
     }
     const call = { method: 'GET', path: this.#path(), query, ...rest }
     return (await this.#transport.read(call, readJson<{ count: number }>)).count
@@ -213,7 +221,7 @@ export class DatabaseClient<Item extends object> {
 
   /** Counts the items in groups, with sums, averages and extremes. */
   async aggregate(options: AggregateOptions<Item> = {}): Promise<Aggregated> {
-    const { filter, group, sum, avg, min, max, ...rest } = options
+    const { filter, group, sum, avg, min, max, at, ...rest } = options
     const query = {
       db: this.name,
       group: formatPaths(group, 'group'),
@@ -222,6 +230,7 @@ export class DatabaseClient<Item extends object> {
       min: formatPaths(min, 'min'),
       max: formatPaths(max, 'max'),
       filter: formatFilter(filter),
+      at: requireHeightOrTime(at, 'at'),
     }
     const call = { method: 'GET', path: AGGREGATE, query, ...rest }
     const reply = await this.#transport.read(call, jsonWithLists<Aggregated>('groups'))
@@ -261,7 +270,14 @@ export class DatabaseClient<Item extends object> {
     options: QueryOptions<Item, Field> & Pick<Call, 'isProven'>,
     docs: boolean,
   ): AsyncGenerator<Page<Doc>> {
-    const { filter, limit = Number.POSITIVE_INFINITY, after, pageSize = PAGE, ...rest } = options
+    const {
+      filter,
+      limit = Number.POSITIVE_INFINITY,
+      after,
+      pageSize = PAGE,
+      at,
+      ...rest
+    } = options
     if (limit !== Number.POSITIVE_INFINITY) requireCount(limit, 'limit')
     let pageMax = Math.min(requireCount(pageSize, 'pageSize', 1), PAGE_MAX)
     const convert = jsonWithLists<Page<Doc>>('items', ...(docs ? ['docs' as const] : []))
@@ -276,6 +292,7 @@ export class DatabaseClient<Item extends object> {
         filter: formatFilter(filter),
         after: cursor === 'start' && after !== undefined ? requireName(after, 'after') : undefined,
         ...(isOrdered ? { offset } : { cursor }),
+        at: requireHeightOrTime(at, 'at'),
       }
       const call = { method: 'GET', path: this.#path(), query, ...rest }
       const { page, size } = await this.#page(call, Math.min(left, pageMax), convert)

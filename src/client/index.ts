@@ -18,6 +18,7 @@ export type {
   CheckpointStore,
   ClientOptions,
   Content,
+  PastOptions,
   RequestOptions,
   Timing,
   VerifiedReadsOptions,

@@ -46,6 +46,19 @@ export function requireCount(value: number, root: string, min = 0): number {
   throw valueInvalid(`${root} is ${describeValue(value)} instead of an integer of ${min} or more`)
 }
 
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/i
+
+/** Requires the height of a block, or a time of RFC 3339, which the node parses. Errors: VALUE_INVALID. */
+export function requireHeightOrTime(
+  value: number | string | undefined,
+  root: string,
+): number | string | undefined {
+  if (value === undefined) return undefined
+  if (typeof value === 'number') return requireCount(value, root)
+  if (TIME.test(value)) return value
+  throw valueInvalid(`${root} is ${describeValue(value)} instead of a height or a time of RFC 3339`)
+}
+
 interface Fault {
   /** `/a/0` for the first element of the member `a`. */
   readonly path: string

@@ -1,11 +1,18 @@
 import { type ChangesOptions, type FeedEntry, followChanges, readChainSize } from './changes.ts'
 import { DatabaseClient } from './database.ts'
-import { describeValue, requireArray, requireObject, valueInvalid } from './json-body.ts'
+import {
+  describeValue,
+  requireArray,
+  requireHeightOrTime,
+  requireObject,
+  valueInvalid,
+} from './json-body.ts'
 import type { Operations } from './operations.ts'
 import { jsonWithLists, readDeclared } from './reply.ts'
 import {
   type ClientOptions,
   formatPath,
+  type PastOptions,
   type QueryParameters,
   type RequestOptions,
   Transport,
@@ -41,8 +48,9 @@ export class LedgerClient {
   }
 
   /** Returns the names of the databases; with tokens, only the databases that the token can read. */
-  async databases(options: RequestOptions = {}): Promise<readonly string[]> {
-    const call = { method: 'GET', path: '/api/dbs', ...options }
+  async databases({ at, ...options }: PastOptions = {}): Promise<readonly string[]> {
+    const query = { at: requireHeightOrTime(at, 'at') }
+    const call = { method: 'GET', path: '/api/dbs', query, ...options }
     return (await this.#transport.read(call, jsonWithLists<Databases>('dbs'))).dbs
   }
 

@@ -45,6 +45,12 @@ export interface ClientOptions {
   readonly verify?: VerifiedReadsOptions | undefined
 }
 
+/** Options of a read that can return a past state. */
+export interface PastOptions extends RequestOptions {
+  /** The state after the block of this height, or after the last block up to this time of RFC 3339. */
+  readonly at?: number | string | undefined
+}
+
 /** Options of every request. */
 export interface RequestOptions {
   /** Aborts the request, its retries and their delays. */

@@ -58,6 +58,16 @@ it('creates, reads, replaces, patches and deletes items, and returns the positio
   })
   await fruit.delete(created.id)
   expect(await fruit.read(created.id)).toBeNull()
+  const at = Number(created.position.split('.')[0])
+  expect((await fruit.read(created.id, { at }))?.item).toEqual({ id: created.id, name: 'apple' })
+  const [first] = await collected(fruit.query({ at, pageSize: 1 }))
+  expect(first).toEqual({ id: created.id, name: 'apple' })
+  expect(await collected(fruit.ids({ at }))).toEqual([created.id])
+  expect([await fruit.count({ at }), (await fruit.aggregate({ at })).height]).toEqual([1, at])
+  expect(await ledger.databases({ at: 0 })).not.toContain('fruit')
+  await expect(fruit.read(created.id, { at: '2999-01-01T00:00:00Z' })).rejects.toMatchObject({
+    code: 'HEIGHT_UNKNOWN',
+  })
   await expect(fruit.delete(created.id)).rejects.toMatchObject({ code: 'ITEM_NOT_FOUND' })
   await expect(ledger.database('none').read('x')).rejects.toMatchObject({
     code: 'DATABASE_NOT_FOUND',

@@ -66,6 +66,7 @@ const databaseRows = (on: ReturnType<typeof database>): Row[] => {
       [name, 'count', (limit) => read({ limit })],
       [name, 'count', (pageSize) => read({ pageSize })],
       [name, 'nameOption', (after) => read({ after })],
+      [name, 'count', (at) => read({ at })],
     ]
   })
   const paths = ['group', 'sum', 'avg', 'min', 'max'].map(
@@ -88,6 +89,8 @@ const databaseRows = (on: ReturnType<typeof database>): Row[] => {
     ['delete', 'condition', (ifMatch) => on.delete('x', { ifMatch })],
     ['count', 'filter', (filter) => on.count({ filter })],
     ['aggregate', 'filter', (filter) => on.aggregate({ filter })],
+    ['count', 'count', (at) => on.count({ at })],
+    ['aggregate', 'count', (at) => on.aggregate({ at })],
     ['history', 'name', (id) => collected(on.history(id))],
     ['history', 'count', (pageSize) => collected(on.history('x', { pageSize }))],
     ['attachments', 'name', (id) => on.attachments(id)],

@@ -61,6 +61,13 @@ class RealNode(unittest.TestCase):
         past = self.fruit.read(created.id, at=int(created.position.split(".")[0]))
         assert past is not None
         self.assertEqual(past.item["price"], 1.5)
+        height = int(created.position.split(".")[0])
+        self.assertEqual(list(self.fruit.query(at=height)), [past.item])
+        self.assertEqual(list(self.fruit.ids(at=height)), [created.id])
+        self.assertEqual((self.fruit.count(at=height), self.fruit.count()), (1, 0))
+        self.assertEqual(self.fruit.aggregate(sum=["price"], at=height).groups[0].sum, {"price": 1.5})
+        with self.refused("HEIGHT_UNKNOWN", 404):
+            self.fruit.read(created.id, at="2999-01-01T00:00:00Z")
         self.assertEqual(
             [(each.method, (each.item or {}).get("price")) for each in self.fruit.history(created.id)],
             [("create_item", 1.5), ("update_item", 2), ("update_item", None), ("delete_item", None)],

@@ -77,6 +77,8 @@ def database_rows(ledger: LedgerClient) -> List[Row]:
         ("count", "where", on.count),
         ("aggregate", "where", on.aggregate),
         ("attachments", "name", on.attachments),
+        ("count", "count", lambda at: on.count(at=at)),
+        ("aggregate", "count", lambda at: on.aggregate(at=at)),
         ("history", "name", lambda id: list(on.history(id))),
         ("proof", "name", on.proof),
         ("proof", "optional text", lambda position: on.proof("x", position=position)),
@@ -103,6 +105,7 @@ def list_rows(name: str, read: Callable[..., Iterable[object]]) -> List[Row]:
         (name, "where", lambda where: list(read(where))),
         (name, "order", lambda order: list(read(order=order))),
         (name, "count", lambda limit: list(read(limit=limit))),
+        (name, "count", lambda at: list(read(at=at))),
         (name, "size", lambda size: list(read(page_size=size))),
         (name, "optional name", lambda after: list(read(after=after))),
     ]

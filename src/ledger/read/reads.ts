@@ -82,13 +82,13 @@ export class LedgerReads {
 
   /** Returns the state after the newest block. */
   async asOfHead(): Promise<AsOf> {
-    return toAsOf(await this.#height())
+    return stateAfter(await this.#height())
   }
 
   /** Returns the state after the block at `height`. Errors: HEIGHT_UNKNOWN. */
   async asOfHeight(height: number): Promise<AsOf> {
     const head = await this.#height()
-    if (height <= head) return toAsOf(height)
+    if (height <= head) return stateAfter(height)
     throw new LedgerError('HEIGHT_UNKNOWN', `there is no block ${height} yet`)
   }
 
@@ -109,7 +109,7 @@ export class LedgerReads {
       if (blockMs <= timeMs) height = middle
       else above = middle
     }
-    if (height >= 0) return toAsOf(height)
+    if (height >= 0) return stateAfter(height)
     throw new LedgerError('HEIGHT_UNKNOWN', `the first block was recorded after ${time}`)
   }
 
@@ -320,7 +320,7 @@ export class LedgerReads {
   }
 }
 
-function toAsOf(height: number): AsOf {
+function stateAfter(height: number): AsOf {
   return { height, before: packPosition(height + 1, 0) }
 }
 

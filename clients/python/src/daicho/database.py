@@ -107,12 +107,12 @@ class Database:
             return ids
         raise LedgerError("REPLY_MALFORMED", 200, f"the reply has {len(ids)} ids for {len(body)} items")
 
-    def read(self, id: str, *, at: int | None = None) -> Read | None:
+    def read(self, id: str, *, at: int | str | None = None) -> Read | None:
         """Returns the item, or None if it does not exist.
 
-        With `at`, returns the item as of the block of this height.
+        With `at`, returns the item as of the block of this height, or of the last block up to this time of RFC 3339.
         """
-        call = Call("GET", self._item(id), {"at": None if at is None else require_count(at, "at")})
+        call = Call("GET", self._item(id), {"at": _require_state(at)})
         try:
             reply = self._transport.read(call)
         except LedgerError as error:
@@ -153,13 +153,16 @@ class Database:
         limit: int | None = None,
         after: str | None = None,
         page_size: int = PAGE,
+        at: int | str | None = None,
     ) -> Iterator[Item]:
         """Yields the items in creation order, or in `order`, page by page. With `fields`, only these members.
+
+        With `at`, yields the items as of a height or time; see `read`.
 
         In creation order, each item that exists and matches during the whole loop is yielded once. With `order`, a page
         starts after a number of items, so a change during the loop may repeat an item or leave an item out.
         """
-        for page in self._pages(where, order, fields, limit, after, page_size, docs=True):
+        for page in self._pages(where, order, fields, limit, after, page_size, at, docs=True):
             yield from _list_in(page, "docs")
 
     def ids(
@@ -170,14 +173,15 @@ class Database:
         limit: int | None = None,
         after: str | None = None,
         page_size: int = PAGE,
+        at: int | str | None = None,
     ) -> Iterator[str]:
         """Like `query`, but yields only the ids."""
-        for page in self._pages(where, order, None, limit, after, page_size, docs=False):
+        for page in self._pages(where, order, None, limit, after, page_size, at, docs=False):
             yield from _list_in(page, "items")
 
-    def count(self, where: Where | None = None) -> int:
-        """Returns the number of items, or of the items that match `where`."""
-        query = {"count": True, "limit": 1, "filter": _filter_text(where, None, None)}
+    def count(self, where: Where | None = None, *, at: int | str | None = None) -> int:
+        """Returns the number of items, or of the items that match `where`. For `at`, see `read`."""
+        query = {"count": True, "limit": 1, "filter": _filter_text(where, None, None), "at": _require_state(at)}
         value = self._transport.read(Call("GET", self._path, query)).json()
         return int(value["count"])
 
@@ -190,17 +194,18 @@ class Database:
         avg: Sequence[str] = (),
         min: Sequence[str] = (),
         max: Sequence[str] = (),
+        at: int | str | None = None,
     ) -> Aggregate:
-        """Counts the items in groups, with sums, averages, minima and maxima of members.
+        """Counts the items in groups, with sums, averages, minima and maxima of members. For `at`, see `read`.
 
         `group` has at most two members, or paths to members; without `group`, all items form one group.
         """
         paths = {"group": group, "sum": sum, "avg": avg, "min": min, "max": max}
-        query: dict[str, str | None] = {
+        query: dict[str, str | int | None] = {
             name: _paths_text([names] if isinstance(names, str) else names, name)
             for name, names in paths.items()
         }
-        query.update(db=self.name, filter=_filter_text(where, None, None))
+        query.update(db=self.name, filter=_filter_text(where, None, None), at=_require_state(at))
         value = self._transport.read(Call("GET", "/api/config/aggregate", query)).json()
         groups = [
             Group(
@@ -251,6 +256,7 @@ class Database:
         limit: int | None,
         after: str | None,
         page_size: int,
+        at: int | str | None,
         docs: bool,
     ) -> Iterator[dict[str, Any]]:
         page_max = min(require_count(page_size, "page_size", 1), PAGE_MAX)
@@ -260,6 +266,7 @@ class Database:
             "docs": docs,
             "filter": _filter_text(where, order, fields),
             "after": None if after is None else require_name(after, "after"),
+            "at": _require_state(at),
         }
         # Pages in creation order continue after a position, which stays when the last item is deleted or created again.
         cursor: Any = None if order else "start"
@@ -292,6 +299,13 @@ class Database:
 
     def _item(self, id: str) -> str:
         return path_of("/api/{db}/{id}", db=self.name, id=id)
+
+
+def _require_state(at: int | str | None) -> int | str | None:
+    """Requires a height, or a time of RFC 3339, which the node parses."""
+    if isinstance(at, str) and re.match(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d", at):
+        return at
+    return None if at is None else require_count(at, "at")  # type: ignore[arg-type]
 
 
 def _filter_text(
