@@ -207,6 +207,44 @@ export function describeFormerItems(name: string, make: () => StoreUnderTest): v
       }
     }
 
+    it('is counted, and listed from any offset, among items that exist and items that were deleted', async () => {
+      await stage.open()
+      const ids = Array.from({ length: 3_000 }, (_, n) => `${n}`)
+      await appendEntries(stage.store, [entry.createDb('a')])
+      await appendEntries(
+        stage.store,
+        ids.map((id) => entry.create('a', id)),
+      )
+      const early = ids.filter((_id, n) => n % 7 === 0)
+      await appendEntries(
+        stage.store,
+        early.map((id) => entry.remove('a', id)),
+      )
+      const before = packPosition(3, 0)
+      const late = ids.filter((_id, n) => n % 7 !== 0 && n % 3 === 0)
+      await appendEntries(
+        stage.store,
+        late.map((id) => entry.remove('a', id)),
+      )
+      await appendEntries(stage.store, [entry.create('a', '0'), entry.update('a', '1')])
+      const there = ids.filter((_id, n) => n % 7 !== 0)
+      const counted = await stage.store.count(0, null, before)
+      let count = 0
+      for await (const piece of counted.pieces) count += piece
+      expect(count).toBe(there.length)
+      for (const offset of [0, 998, 999, 1_000, 1_714, 2_000, 2_560, there.length - 1, 4_000]) {
+        for (const limit of [2, null]) {
+          const query = { where: null, order: [], after: null, offset, limit, text: true }
+          const found: string[] = []
+          for await (const piece of (await stage.store.search(0, query, before)).pieces) {
+            found.push(...piece.map(({ id, text }) => `${id} ${text}`))
+          }
+          const expected = there.slice(offset, limit === null ? undefined : offset + limit)
+          expect(found).toEqual(expected.map((id) => `${id} {"id":"${id}","n":0}`))
+        }
+      }
+    })
+
     it('is read from the blocks of items that changed while they are listed', async () => {
       await stage.open()
       const ids = Array.from({ length: 1_500 }, (_, n) => `${n}`)

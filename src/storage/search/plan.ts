@@ -100,8 +100,16 @@ export interface SearchRows {
 
 /** Reads the items of one database as they were before a position. Each piece is bounded work. */
 export interface FormerRows extends Pick<SearchRows, 'items'> {
-  /** Yields the positions of the items that were created after `after`, in creation order. */
-  positions(after: number): AsyncIterable<readonly number[]>
+  /** Yields the positions of the items that were created after `after`, in creation order, at most `rows` at once. */
+  positions(after: number, rows: number): AsyncIterable<readonly number[]>
+  /**
+   * Steps over at most `items` items that were created after `after`: yields the position of the last item of each
+   * step, and the number of its items.
+   */
+  steps(
+    after: number,
+    items: number,
+  ): AsyncIterable<{ readonly after: number; readonly items: number }>
   /** Yields numbers whose sum is the number of items. */
   counts(): AsyncIterable<number>
 }

@@ -64,17 +64,30 @@ export async function countItems(
 
 /** Like `searchItems`, for the items as they were before a position. Uses no index. */
 export function searchFormerItems(rows: FormerRows, query: ItemSearch): FoundItems {
-  const scan = { isExact: query.where === null, pieces: rows.positions(query.after ?? -1) }
-  return {
-    index: null,
-    pieces: new Search(rows, scan, query, query.order.length === 0).pieces(),
+  return { index: null, pieces: formerPieces(rows, query) }
+}
+
+async function* formerPieces(rows: FormerRows, query: ItemSearch): AsyncGenerator<FoundItem[]> {
+  const { where, order } = query
+  let { offset } = query
+  let after = query.after ?? -1
+  const isWhole = where === null && order.length === 0
+  if (isWhole) {
+    for await (const step of rows.steps(after, offset)) {
+      after = step.after
+      offset -= step.items
+      yield []
+    }
   }
+  const wanted = isWhole && query.limit !== null ? offset + query.limit : Number.POSITIVE_INFINITY
+  const scan = { isExact: where === null, pieces: rows.positions(after, wanted) }
+  yield* new Search(rows, scan, { ...query, offset }, order.length === 0).pieces()
 }
 
 /** Like `countItems`, for the items as they were before a position. */
 export function countFormerItems(rows: FormerRows, where: Where | null): CountedItems {
   if (where === null) return { index: null, pieces: rows.counts() }
-  const scan = { isExact: false, pieces: rows.positions(-1) }
+  const scan = { isExact: false, pieces: rows.positions(-1, Number.POSITIVE_INFINITY) }
   return { index: null, pieces: new Search(rows, scan, { where, ...EVERYTHING }, true).counts() }
 }
 

@@ -24,7 +24,14 @@ function statements(dialect: Dialect) {
   const positions = dialect.elements('$1')
   return translated(dialect, {
     lives: LIVES,
-    counts: `SELECT count(*), coalesce(sum(alive), 0), max(created) FROM (${LIVES}) AS lives`,
+    // The $4-th item after $2, and the number of deleted items up to it.
+    step: `SELECT created, (SELECT count(*) FROM deleted_items AS d WHERE d.db = $1
+        AND d.created > $2 AND d.created <= found.created AND d.deleted >= $3)
+      FROM (SELECT created FROM items WHERE db = $1 AND created > $2 AND created < $3
+        ORDER BY created LIMIT 1 OFFSET $4) AS found`,
+    rest: `SELECT (SELECT count(*) FROM items WHERE db = $1 AND created > $2 AND created < $3)
+      + (SELECT count(*) FROM deleted_items
+        WHERE db = $1 AND created > $2 AND created < $3 AND deleted >= $3)`,
     states: `SELECT i.created, i.id, CASE WHEN i.revision < $3 THEN i.revision ELSE ${former('i')} END,
         CASE WHEN i.revision < $3 THEN 1 ELSE 0 END
       FROM ${positions} CROSS JOIN items AS i WHERE i.created = n.value
@@ -60,32 +67,56 @@ export class SqlFormerItems {
   /** Returns the items of the database created at `database` before the entry at `before`. */
   before(database: number, before: number): FormerRows {
     return {
-      positions: (after) => this.#positions(database, before, after),
+      positions: (after, rows) => this.#positions(database, before, after, rows),
+      steps: (after, items) => this.#steps(database, before, after, items),
       counts: () => this.#counts(database, before),
       items: (positions, options) => this.#items(database, before, positions, options),
     }
   }
 
-  async *#positions(database: number, before: number, start: number) {
+  async *#positions(database: number, before: number, start: number, wanted: number) {
+    const max = Math.min(PIECE_ROWS, Math.max(1, wanted))
     for (let after = start; ; ) {
-      const values = [database, after, before, PIECE_ROWS]
+      const values = [database, after, before, max]
       const rows = await this.#reads.all(this.#sql.lives, values, (row) => row)
       const last = rows.at(-1)
       if (last === undefined) return
       yield rows.filter(([, alive]) => alive === 1).map((row) => readInteger(row, 'created'))
-      if (rows.length < PIECE_ROWS) return
+      if (rows.length < max) return
       after = readInteger(last, 'created')
     }
   }
 
-  async *#counts(database: number, before: number): AsyncGenerator<number> {
-    for (let after = -1; ; ) {
-      const values = [database, after, before, COUNT_ROWS]
-      const [rows, alive, last] = (await this.#reads.first(this.#sql.counts, values, toRow)) ?? []
-      yield integer(alive, 'alive')
-      if (integer(rows, 'count') < COUNT_ROWS) return
-      after = integer(last, 'created')
+  /** Steps over items by index, first in long steps and then in short ones. */
+  async *#steps(database: number, before: number, start: number, items: number) {
+    let [after, left] = [start, items]
+    for (const size of [COUNT_ROWS, PIECE_ROWS]) {
+      while (left >= size) {
+        const values = [database, after, before, size - 1]
+        const row = await this.#reads.first(this.#sql.step, values, (found) => found)
+        if (row === null) break
+        const step = { after: readInteger(row, 'created'), items: size + integer(row[1], 'count') }
+        if (step.items > left) break
+        yield step
+        after = step.after
+        left -= step.items
+      }
     }
+  }
+
+  async *#counts(database: number, before: number): AsyncGenerator<number> {
+    let end = -1
+    for await (const { after, items } of this.#steps(
+      database,
+      before,
+      -1,
+      Number.MAX_SAFE_INTEGER,
+    )) {
+      yield items
+      end = after
+    }
+    const toCount = (row: Row) => readInteger(row, 'count')
+    yield (await this.#reads.first(this.#sql.rest, [database, end, before], toCount)) ?? 0
   }
 
   async #items(
@@ -141,8 +172,6 @@ export class SqlFormerItems {
     return texts
   }
 }
-
-const toRow = (row: Row): Row => row
 
 function readState([created, id, revision, isCurrent]: Row): State {
   const name = text(id, 'id')
