@@ -121,6 +121,16 @@ export const EXPLANATIONS: readonly Explanation[] = [
       (request.body[network.identifiers[request.type] ?? ''] ?? null) === null,
   ],
   [
+    'getting the own participant without READ',
+    (seen) => {
+      const { request, network, code } = seen
+      const own = `'${request?.caller}' in collection with ID 'Participant:${network.people?.type}'`
+      const isOwn = seen.daichoError?.includes(own) === true || seen.kind === 'exists'
+      const isGet = ['read', 'exists'].includes(seen.kind) || /\.(?:get|exists)\(/.test(code)
+      return request?.caller !== null && isGet && isOwn && isStricter(seen)
+    },
+  ],
+  [
     'the identity of the administrator',
     ({ code, daicho }) => code.includes('getCurrentIdentity') && daicho === 'null',
   ],
