@@ -129,5 +129,7 @@ it('rejects registry calls with an empty id, an id that is too long, or an undec
     }
     try { await getAssetRegistry("constructor") } catch (e) { said.push(e.message) }
     return said.join()`
-  expect(await ask(code)).toBe('no,no,ok,ok,ok,Type "constructor" is not declared')
+  const missing =
+    "Object with ID 'Asset:constructor' in collection with ID '$sysregistries' does not exist"
+  expect(await ask(code)).toBe(`no,no,ok,ok,ok,${missing}`)
 })
