@@ -1,5 +1,6 @@
 // Measures the cost of tokens: compares a ledger that requires tokens with a ledger that does not. Both get the same
-// requests, with a token in a header. Rounds alternate; results are medians.
+// requests, with a token in a header. Rounds alternate; results are medians. If BENCH_BEFORE is the folder of an earlier
+// version with its packages, also compares the rates and the processor time with that version, which requires tokens.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,6 +12,7 @@ import { type Server, startLedger } from './support/server.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
+const BEFORE = process.env.BENCH_BEFORE
 const CONNECTIONS = 64
 const SECRET = 'a secret that is only for this benchmark'
 
@@ -23,18 +25,62 @@ export async function run(): Promise<void> {
   }
   try {
     await measure(servers)
+    if (BEFORE !== undefined) await compare(servers.required, BEFORE)
   } finally {
     await Promise.all(Object.values(servers).map((server) => server.stop()))
     for (const folder of folders) rmSync(folder, { recursive: true })
   }
 }
 
-async function measure(servers: Record<'off' | 'required', Server>): Promise<void> {
+/** Compares `POST` with the version in the folder `before`. */
+async function compare(now: Server, before: string): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
+  const main = join(before, 'src/cli/main.ts')
+  const servers = { before: await startLedger(folder, { TOKENS: 'required', SECRET }, main), now }
+  try {
+    const headers = await tokenHeaders()
+    await fetch(`${servers.before.url}/api/bench`, { method: 'POST', headers })
+    const rates: Record<'before' | 'now', number[]> = { before: [], now: [] }
+    const cpu: Record<'before' | 'now', number[]> = { before: [], now: [] }
+    for (let round = 0; round < ROUNDS; round += 1) {
+      for (const name of ['before', 'now'] as const) {
+        const used = servers[name].cpuSeconds()
+        const { perSecond } = await post(servers[name], headers)
+        rates[name].push(perSecond)
+        cpu[name].push((servers[name].cpuSeconds() - used) / (perSecond * SECONDS))
+      }
+    }
+    const ratio = (a: number[], b: number[]) => (median(a) / median(b)).toFixed(3)
+    printTable([
+      ['POST with tokens', 'now / before'],
+      ['requests per second', ratio(rates.now, rates.before)],
+      ['requests per processor second', ratio(cpu.before, cpu.now)],
+    ])
+  } finally {
+    await servers.before.stop()
+    rmSync(folder, { recursive: true })
+  }
+}
+
+async function tokenHeaders(): Promise<Record<string, string>> {
   const tokens = await openTokens({ clock: systemClock, folder: null, secret: SECRET })
   const scopes = ['db:*:admin', 'ledger:read']
   const { token } = await issueApiToken(tokens, { subject: 'bench', scopes, lifeSeconds: 3_600 })
-  const headers = { authorization: `Bearer ${token}` }
-  const body = JSON.stringify(sampleItem())
+  return { authorization: `Bearer ${token}` }
+}
+
+const post = (server: Server, headers: Record<string, string>) =>
+  load({
+    url: `${server.url}/api/bench`,
+    method: 'POST',
+    body: JSON.stringify(sampleItem()),
+    headers,
+    connections: CONNECTIONS,
+    seconds: SECONDS,
+  })
+
+async function measure(servers: Record<'off' | 'required', Server>): Promise<void> {
+  const headers = await tokenHeaders()
   for (const { url } of Object.values(servers)) {
     await fetch(`${url}/api/bench`, { method: 'POST', headers })
     const item = JSON.stringify({ id: 'x', ...sampleItem() })
@@ -45,15 +91,6 @@ async function measure(servers: Record<'off' | 'required', Server>): Promise<voi
     load({
       url: `${server.url}/api/bench/x`,
       method: 'GET',
-      headers: sent,
-      connections: CONNECTIONS,
-      seconds: SECONDS,
-    })
-  const post = (server: Server, sent: Record<string, string>) =>
-    load({
-      url: `${server.url}/api/bench`,
-      method: 'POST',
-      body,
       headers: sent,
       connections: CONNECTIONS,
       seconds: SECONDS,

@@ -63,12 +63,12 @@ export function serverOf(child: ChildProcess, url: string): Server {
   }
 }
 
-/** Starts a ledger that stores its data in `folder`. */
+/** Starts a ledger that stores its data in `folder`. `main`: the program, of this or of another version. */
 export function startLedger(
   folder: string,
   variables: Record<string, string> = {},
+  main: string = path('../../src/cli/main.ts'),
 ): Promise<Server> {
-  const main = path('../../src/cli/main.ts')
   const flags = ['serve', '--only', 'ledger', '--port', '0', '--json']
   return startProgram([main, ...flags], { SYSTEM_FOLDER: folder, ...variables })
 }

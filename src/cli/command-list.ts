@@ -11,6 +11,7 @@ import { imageCommand } from './commands/image.ts'
 import { importCommand, restoreCommand } from './commands/import.ts'
 import { indexCommand } from './commands/indexes.ts'
 import { loadCommand } from './commands/load.ts'
+import { logCommand } from './commands/log.ts'
 import { networkCommand } from './commands/network.ts'
 import { peersCommand } from './commands/peers.ts'
 import { ratesCommand } from './commands/rates.ts'
@@ -30,6 +31,7 @@ export function createCommands(): Command[] {
     importCommand(),
     loadCommand(),
     dumpCommand(),
+    logCommand(),
     peersCommand(),
     restoreCommand(),
     userCommand(),

@@ -26,6 +26,8 @@ export interface FeedEntry {
 export interface ChangesOptions extends RequestOptions {
   /** Only changes of these databases. */
   readonly databases?: readonly string[] | undefined
+  /** Only changes of this author (the subject). */
+  readonly by?: string | undefined
   /** Only changes after this position; `start` for all changes, `now` (default) for future changes. */
   readonly since?: string | undefined
 }
@@ -43,10 +45,11 @@ const SILENCE_MS_MAX = 60_000
 export async function* followChanges(
   transport: Transport,
   serverId: number,
-  { databases = [], since = 'now', signal }: ChangesOptions,
+  { databases = [], by, since = 'now', signal }: ChangesOptions,
 ): AsyncGenerator<FeedEntry> {
   const call = changesCall(serverId, {
     db: requireArray(databases, 'databases').map((db) => requireName(db, 'databases')),
+    by: by === undefined ? undefined : requireText(by, 'by'),
     since: requireText(since, 'since'),
   })
   let last = ''
@@ -74,6 +77,12 @@ export async function* followChanges(
   }
 }
 
+/** Selects the feed from which `readChainSize` reads. */
+export interface SizeOptions extends RequestOptions {
+  /** A database that the token can read; unset if the token can read the whole chain. */
+  readonly db?: string | undefined
+}
+
 /**
  * Returns the number of blocks of the chain of `serverId`: the feed starts with the position of the newest entry.
  * Errors: ClientError.
@@ -81,12 +90,12 @@ export async function* followChanges(
 export async function readChainSize(
   transport: Transport,
   serverId: number,
-  { signal }: RequestOptions,
+  { db, signal }: SizeOptions,
 ): Promise<number> {
   const left = new AbortController()
   const ends = signal === undefined ? left.signal : AbortSignal.any([left.signal, signal])
   try {
-    const call = { ...changesCall(serverId, { since: 'now' }), signal: ends }
+    const call = { ...changesCall(serverId, { since: 'now', db }), signal: ends }
     const bytes = await transport.read(call, requireEventStream)
     for await (const { id } of parseEvents(livelyBytes(bytes, left))) {
       if (id === 'start') return 0

@@ -1,3 +1,5 @@
+import type { Author } from '../base/author.ts'
+
 /** An item as returned by a read, with its id. */
 export type Stored<Item> = Item & { readonly id: string }
 
@@ -30,6 +32,9 @@ export interface Revision<Item> {
   /** Milliseconds since the Unix epoch. */
   readonly timestamp: number
   readonly method: string
+  /** Who made the change, and why; absent if the entry has none, or was erased. */
+  readonly by?: Author
+  readonly reason?: string
   /** Absent if this revision deleted the item, or was erased. */
   readonly item?: Stored<Item>
   /** Set if the content of the revision was erased. A verifying client then proves only the revision's position. */

@@ -1,10 +1,17 @@
-import { type ChangesOptions, type FeedEntry, followChanges, readChainSize } from './changes.ts'
+import {
+  type ChangesOptions,
+  type FeedEntry,
+  followChanges,
+  readChainSize,
+  type SizeOptions,
+} from './changes.ts'
 import { DatabaseClient } from './database.ts'
 import {
   describeValue,
   requireArray,
   requireHeightOrTime,
   requireObject,
+  requireText,
   valueInvalid,
 } from './json-body.ts'
 import type { Operations } from './operations.ts'
@@ -15,6 +22,7 @@ import {
   type PastOptions,
   type QueryParameters,
   type RequestOptions,
+  requireName,
   Transport,
 } from './transport.ts'
 import { VerifiedReads } from './verification.ts'
@@ -26,6 +34,21 @@ export type ChangeInput = Operations['POST /api/ledgers']['input']['body']['entr
 export type RecordResult = Operations['POST /api/ledgers']['reply']
 
 type Databases = Operations['GET /api/dbs']['reply']
+
+const LOG = 'GET /api/ledgers/{serverid}/changes'
+
+/** A change that `log` yields. */
+export type LoggedChange = Operations[typeof LOG]['reply']['changes'][number]
+
+/** Selects changes for `log`. */
+export interface LogOptions extends Pick<ChangesOptions, 'databases' | 'signal'> {
+  /** The author (the subject). */
+  readonly by?: string
+  /** The issuer of the author; an empty text for the tokens of the node. */
+  readonly iss?: string
+  readonly from?: string
+  readonly to?: string
+}
 
 /** A client of one node. Errors of all methods: ClientError. */
 export class LedgerClient {
@@ -85,8 +108,26 @@ export class LedgerClient {
     yield* followChanges(this.#transport, serverId, options)
   }
 
+  /**
+   * Yields the changes so far from `from` (inclusive) to `to` (exclusive), which are heights or times such as
+   * `2026-03-01`, oldest first.
+   */
+  async *log(options: LogOptions = {}): AsyncGenerator<LoggedChange> {
+    const { signal, databases = [], from: start = '0', iss, ...texts } = options
+    const db = requireArray(databases, 'databases').map((name) => requireName(name, 'databases'))
+    for (const [name, text] of Object.entries(texts)) requireText(text, name)
+    const query = { ...texts, ...(iss === undefined ? {} : { iss }), db }
+    const path = { serverid: `${await this.serverId({ signal })}` }
+    for (let from = requireText(start, 'from'); ; ) {
+      const page = await this.request(LOG, { path, query: { ...query, from } }, { signal })
+      yield* page.changes
+      if (page.next === null) return
+      from = `${page.next}`
+    }
+  }
+
   /** Returns the number of blocks of the node's own chain, also of blocks that no checkpoint covers yet. */
-  async size(options: RequestOptions = {}): Promise<number> {
+  async size(options: SizeOptions = {}): Promise<number> {
     return readChainSize(this.#transport, await this.serverId(options), options)
   }
 

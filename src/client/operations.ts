@@ -185,6 +185,7 @@ export interface Operations {
         limit?: number
         offset?: number
         serverid: string
+        db?: string
         proof?: 'true' | '1' | 'false' | '0'
       }
     }
@@ -253,6 +254,47 @@ export interface Operations {
     reply: {
       block: { serverid: number; height: number; id: string }
       results: readonly { id: string | null }[]
+    }
+  }
+  /** Subscribe to the entries of a chain as they are recorded (server-sent events) */
+  'GET /api/ledgers/{serverid}/changes': {
+    input: {
+      path: { serverid: string }
+      query?: {
+        db?: readonly string[]
+        by?: string
+        iss?: string
+        from?: string
+        to?: string
+        since?: string
+        lastEventId?: string
+      }
+    }
+    reply: {
+      changes: readonly {
+        /** `<height>.<index>` */
+        position: string
+        /** Milliseconds since the Unix epoch */
+        timestamp: number
+        entry: {
+          serverid: number
+          method: string
+          /** Name of the database */
+          db: string
+          /** Who made the change */
+          by?: {
+            /** Subject of the token, or participant of a network */
+            sub: string
+            /** Issuer; absent for the tokens and commands of this node */
+            iss?: string
+          }
+          /** Why the change was made, 1 to 1024 bytes */
+          reason?: string
+          [member: string]: unknown
+        }
+      }[]
+      /** Height from which to search further, because this search ended at a bound; null at the end */
+      next: number | null
     }
   }
   /** Delete one attachment; its bytes are kept until the entry is erased */

@@ -1,9 +1,19 @@
 import type { FastifyReply } from 'fastify'
+import type { Clock } from '../base/clock.ts'
 import { isJsonObject } from '../base/json.ts'
 import { Type } from '../base/shape.ts'
-import { acceptAllMethods, type HttpApp } from '../http/index.ts'
+import {
+  acceptAllMethods,
+  FailureThrottle,
+  type HttpApp,
+  PASSWORD_FAILURES,
+  parseBasic,
+  readAddress,
+  toClientKey,
+} from '../http/index.ts'
 import { grants, type Pairs } from './pairs.ts'
 
+const TOO_MANY = 'Too many wrong passwords. Try again later.'
 const REALM = 'Basic realm="daicho sample", charset="UTF-8"'
 /** Minimum length of an `Authorization` header that the presence filter accepts. Source: specification, B 3. */
 const HEADER_LENGTH_MIN = 7
@@ -14,15 +24,36 @@ const HelloReply = Type.Object({ status: Type.Literal(true) })
 /**
  * Requires credentials for every path that starts with `/hello`, and for every method. The check is a hook of the
  * routes, so the router decides to which paths the check applies. A comparison with `request.url` could be bypassed
- * with `/%68ello` or `GET http://host/hello`. Source: specification, “B: guarded path”; decision 0015.
+ * with `/%68ello` or `GET http://host/hello`. `monotonic`: clock that throttles wrong passwords. Source: specification, “B: guarded path”; decision 0015.
  */
-export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void> {
+export async function mountGuardedPath(
+  app: HttpApp,
+  pairs: Pairs,
+  monotonic: Clock,
+): Promise<void> {
+  const throttle = new FailureThrottle(monotonic, PASSWORD_FAILURES)
   const methods = acceptAllMethods(app)
   await app.register(async (guarded: HttpApp) => {
     guarded.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store')
       const id = isJsonObject(request.query) ? request.query.id : undefined
-      if (!grants(pairs, id, request.headers.authorization)) return demandCredentials(reply)
+      const client = toClientKey(readAddress(request))
+      const waitMs = throttle.waitMs(client)
+      if (waitMs > 0) {
+        request.reportDenial({ reason: 'TOO_MANY_FAILURES' })
+        return sendText(reply.code(429).header('retry-after', Math.ceil(waitMs / 1_000)), TOO_MANY)
+      }
+      const { authorization } = request.headers
+      if (grants(pairs, id, authorization)) {
+        throttle.clear(client)
+        return
+      }
+      const given = parseBasic(authorization)
+      if (given !== null) {
+        throttle.fail(client)
+        request.reportDenial({ reason: 'LOGIN_FAILED', subject: given.name })
+      }
+      return demandCredentials(reply)
     })
     // The schemas are only for the documentation, because the hook has already checked `id`.
     guarded.setValidatorCompiler(() => () => true)
@@ -65,10 +96,9 @@ export function mountPresenceFilter(app: HttpApp): void {
 }
 
 function demandCredentials(reply: FastifyReply): FastifyReply {
-  return reply
-    .code(401)
-    .header('www-authenticate', REALM)
-    .header('cache-control', 'no-store')
-    .type('text/plain; charset=utf-8')
-    .send('Authentication required.')
+  return sendText(reply.code(401).header('www-authenticate', REALM), 'Authentication required.')
+}
+
+function sendText(reply: FastifyReply, text: string): FastifyReply {
+  return reply.header('cache-control', 'no-store').type('text/plain; charset=utf-8').send(text)
 }

@@ -7,6 +7,7 @@ import type { HttpApp, HttpComponent } from './component.ts'
 import { Connections } from './connections.ts'
 import { answerPreflight, CrossOriginAccess, varyByOrigin } from './cross-origin-access.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
+import { type Denial, Denials } from './denials.ts'
 import { FailureLog, toLogFields } from './failure-log.ts'
 import { formatViolations, toRefusal } from './refusal.ts'
 import {
@@ -45,18 +46,23 @@ export interface HttpAppOptions {
   readonly allowedOrigins?: ReadonlySet<string>
   /** The budget that all listeners of the process share; default: one for this listener. */
   readonly replyBudget?: ReplyBudget
+  /** The denials that all listeners of the process share; default: those of this listener. */
+  readonly denials?: Denials
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
     connections: Connections
     replyBudget: ReplyBudget
+    denials: Denials
   }
   interface FastifyRequest {
     /** Time when the headers arrived, by `performance.now()`. */
     arrivedMs: number
     /** Logs an error that occurs after the reply has begun. */
     reportFailure(error: unknown): void
+    /** Logs and counts a denial whose reply is not an HttpRefusal with a `denial`. */
+    reportDenial(denial: Denial): void
   }
 }
 
@@ -72,12 +78,16 @@ export async function buildApp(
   options: HttpAppOptions,
 ): Promise<HttpApp> {
   const logger = options.logger.child({ component: component.name })
-  const failures = new FailureLog(component, logger)
+  const denials = options.denials ?? new Denials()
+  const failures = new FailureLog(component, logger, denials)
   const guard = createGuard(component, options)
   const app = createApp(component, options.replyBudget ?? new ReplyBudget())
   setParsers(app)
   refuseExpectAndConnect(component, app.server)
-  handleUpgrades(component, app.server, guard)
+  app.decorate('denials', denials)
+  handleUpgrades(component, app.server, guard, (request, error) =>
+    failures.reportUpgrade(request, error),
+  )
   orderRequests(app, failures)
   checkRequests(app, component, guard, options.allowedOrigins ?? new Set())
   countReplies(app, failures)
@@ -242,6 +252,9 @@ function logReplies(app: HttpApp, logger: FastifyBaseLogger): void {
 
 /** Answers errors and unknown paths in the component's error format. */
 function answerErrors(app: HttpApp, component: HttpComponent, failures: FailureLog): void {
+  app.decorateRequest('reportDenial', function (denial) {
+    failures.deny(this, denial)
+  })
   app.decorateRequest('reportFailure', function (error) {
     failures.report(this, error)
   })

@@ -28,6 +28,8 @@ export interface Refusal {
   readonly message: string
   /** Value of the header `Allow`, for status 405. */
   readonly allow?: readonly string[]
+  /** Value of the header `WWW-Authenticate`, for status 401 and 403. */
+  readonly challenge?: string
 }
 
 export interface RefusalReply {

@@ -1,8 +1,11 @@
+import type { IncomingMessage } from 'node:http'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
 import { errorCode } from '../base/errors.ts'
 import type { HttpComponent, Refusal } from './component.ts'
-import { toRefusal } from './refusal.ts'
+import type { Denial, Denials } from './denials.ts'
+import { HttpRefusal, toRefusal } from './refusal.ts'
+import { readAddress } from './throttle.ts'
 
 /**
  * Codes of errors that are normal after the client has disconnected, because Fastify destroys the stream of the reply
@@ -10,22 +13,43 @@ import { toRefusal } from './refusal.ts'
  */
 const DISCONNECTED = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'SEARCH_INTERRUPTED'])
 
-/** Logs the failures of a listener, each once, because one failure, e.g. of the disk, may cause thousands of refusals. */
+/** Logs the denials of a listener, and its failures, each once, because one failure, e.g. of the disk, may cause thousands of refusals. */
 export class FailureLog {
   readonly #component: HttpComponent
   readonly #logger: FastifyBaseLogger
+  readonly #denials: Denials
   readonly #logged = new WeakSet<Error>()
   /** Whether the listener is closing. Then failures that need an operator otherwise are expected. */
   isClosing = false
 
-  constructor(component: HttpComponent, logger: FastifyBaseLogger) {
+  constructor(component: HttpComponent, logger: FastifyBaseLogger, denials: Denials) {
     this.#component = component
     this.#logger = logger
+    this.#denials = denials
+  }
+
+  /** Logs and counts a denial. */
+  deny(request: FastifyRequest, denial: Denial): void {
+    this.#note(readAddress(request), denial, toLogFields(request))
+  }
+
+  /** Logs and counts the denial of a request to upgrade to WebSocket, if `error` is one. */
+  reportUpgrade({ socket, url = '' }: IncomingMessage, error: unknown): void {
+    if (!(error instanceof HttpRefusal) || error.denial === undefined) return
+    const [path = ''] = url.split('?', 1)
+    const address = socket.remoteAddress ?? ''
+    this.#note(address, error.denial, { method: 'GET', path: path.slice(0, PATH_LENGTH_MAX) })
+  }
+
+  #note(address: string, denial: Denial, fields: object): void {
+    const { name: component } = this.#component
+    this.#denials.note({ component, logger: this.#logger, address, fields }, denial)
   }
 
   /** Returns the refusal for `error`. If its status is 500 or above, logs the failure. */
   report(request: FastifyRequest, error: unknown): Refusal {
     const refusal = toRefusal(this.#component, error)
+    if (error instanceof HttpRefusal && error.denial !== undefined) this.deny(request, error.denial)
     const code = errorCode(error)
     const isDisconnected = request.raw.socket.destroyed && DISCONNECTED.has(code)
     if (refusal.status < 500 || isDisconnected) return refusal
@@ -54,8 +78,11 @@ export class FailureLog {
   }
 }
 
+/** Maximum characters of a path in the log. */
+const PATH_LENGTH_MAX = 512
+
 /** Returns the fields of a request to log: no query, no headers, no body. */
 export function toLogFields({ method, url, routeOptions }: FastifyRequest): object {
   const [path = ''] = url.split('?', 1)
-  return { method, route: routeOptions?.url, path: path.slice(0, 512) }
+  return { method, route: routeOptions?.url, path: path.slice(0, PATH_LENGTH_MAX) }
 }

@@ -3,6 +3,7 @@ export { type Credentials, equalCredentials, parseBasic } from './basic-credenti
 export { acceptStrictJson, arrivingBody, type Pace, readBody } from './body-readers.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
 export { varyByOrigin } from './cross-origin-access.ts'
+export { Denials } from './denials.ts'
 export { disconnection } from './disconnection.ts'
 export { assetFiles, serveComponentPage, swaggerPage } from './layout.ts'
 export { type Listener, type ListenOptions, startListener } from './listener.ts'
@@ -18,5 +19,11 @@ export {
 } from './page-files.ts'
 export { HttpRefusal, StatusFalse, statusFalseReply } from './refusal.ts'
 export { ReplyBudget, ReplyStream } from './reply-budget.ts'
-export { FailureThrottle, readAddress, type ThrottleLimits, toClientKey } from './throttle.ts'
+export {
+  FailureThrottle,
+  PASSWORD_FAILURES,
+  readAddress,
+  type ThrottleLimits,
+  toClientKey,
+} from './throttle.ts'
 export { acceptAllMethods, methodRefusal, unroutedRefusal } from './unknown-routes.ts'

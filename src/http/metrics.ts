@@ -178,6 +178,13 @@ export function registerMetrics(app: HttpApp, registry: Registry): void {
     if (request.is404) countUnrouted(request, reply, done)
     else done()
   })
+  addLabeledGauge(
+    registry,
+    'daicho_denials_total',
+    'Failed log-ins, refused tokens, missing scopes and throttled addresses of all components of the process',
+    ['component', 'reason'],
+    () => app.denials.samples(),
+  )
   addProcessMetrics(app, registry)
   // Listeners that do not require tokens ignore the scope.
   const route = { schema: { hide: true }, config: { scope: 'node:metrics' } } as const

@@ -37,6 +37,7 @@ export function sendRefusal(
   if (isUnread) reply.header('connection', 'close')
   if (component.retried?.has(refusal.code)) reply.header('retry-after', RETRY_AFTER_S)
   if (refusal.allow !== undefined) reply.header('allow', refusal.allow.join(', '))
+  if (refusal.challenge !== undefined) reply.header('www-authenticate', refusal.challenge)
   return reply
     .code(refusal.status)
     .header('content-type', contentType)
@@ -151,12 +152,13 @@ export type RequestGuard = (
 
 /**
  * Passes upgrade requests to `component`, if it accepts them. Node emits upgrade requests outside Fastify, so no hook
- * runs for them, and this function calls the guard.
+ * runs for them, and this function calls the guard. `report` gets the errors of the component.
  */
 export function handleUpgrades(
   component: HttpComponent,
   server: Server,
   guard: RequestGuard,
+  report: (request: IncomingMessage, error: unknown) => void,
 ): void {
   const { upgrade } = component
   if (upgrade === undefined) return
@@ -168,6 +170,7 @@ export function handleUpgrades(
       return
     }
     upgrade.call(component, request, socket, head).catch((error: unknown) => {
+      report(request, error)
       if (!socket.writable) socket.destroy()
       else refuseSocket(component, socket, toRefusal(component, error), WEBSOCKET_VERSION)
     })

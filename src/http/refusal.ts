@@ -3,6 +3,7 @@ import { CodedError } from '../base/coded-error.ts'
 import { isDiskFull } from '../base/errors.ts'
 import { Type } from '../base/shape.ts'
 import type { HttpComponent, Refusal, RefusalReply } from './component.ts'
+import type { Denial } from './denials.ts'
 
 /** The errors of HTTP itself: status and default message by code. */
 export const httpErrors = {
@@ -44,16 +45,22 @@ export class HttpRefusal extends CodedError<string> implements Refusal {
   override readonly name = 'HttpRefusal'
   readonly status: number
   readonly allow?: readonly string[]
+  readonly challenge?: string
+  /** Present if the refusal is logged and counted as a denial. */
+  readonly denial?: Denial
 
   constructor(
     status: number,
     code: string,
     message: string,
-    options: ErrorOptions & { readonly allow?: readonly string[] } = {},
+    options: ErrorOptions & Partial<Pick<HttpRefusal, 'allow' | 'challenge' | 'denial'>> = {},
   ) {
     super(code, message, options)
     this.status = status
-    if (options.allow !== undefined) this.allow = options.allow
+    const { allow, challenge, denial } = options
+    if (allow !== undefined) this.allow = allow
+    if (challenge !== undefined) this.challenge = challenge
+    if (denial !== undefined) this.denial = denial
   }
 }
 

@@ -10,6 +10,16 @@ export interface ThrottleLimits {
   readonly keysMax: number
 }
 
+/**
+ * Limits for wrong passwords: after 20 from one client (see `toClientKey`) in 5 minutes, the client gets 429 until the 5
+ * minutes end.
+ */
+export const PASSWORD_FAILURES: ThrottleLimits = {
+  failuresMax: 20,
+  windowMs: 5 * 60_000,
+  keysMax: 10_000,
+}
+
 /** Returns the client's address, or an empty string if the connection was reset during the request. */
 export function readAddress({ ip }: Pick<FastifyRequest, 'ip'>): string {
   // Fastify's type does not include undefined, but a reset socket has no address.

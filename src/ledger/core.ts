@@ -56,6 +56,8 @@ export {
   restoreChain,
 } from './peers/restore.ts'
 export { type AggregationQuery, aggregationQuery, type Group } from './read/aggregation.ts'
+export { entryFilter } from './read/entry-filter.ts'
+export { type ChainPoint, type EntrySearch, parseChainPoint } from './read/entry-search.ts'
 export type { HistoryRange } from './read/item-history.ts'
 export { LedgerReader } from './read/ledger-reader.ts'
 export { mergePatch } from './write/item.ts'

@@ -31,6 +31,7 @@ export const statusOfLedger = {
   DATABASE_CHANGED: 503, // another process has just changed the database of a network
   SERVERID_INVALID: 400,
   SERVERID_UNKNOWN: 404,
+  RANGE_INVALID: 400, // `from` or `to` is neither a height nor a time
   POSITION_INVALID: 400, // malformed, or the position of an entry that does not belong to the item
   POSITION_UNKNOWN: 404, // no entry at this position
   FEED_UNAVAILABLE: 503, // too many subscribers, or the node is closing

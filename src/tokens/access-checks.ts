@@ -22,7 +22,15 @@ import type { TokenService, VerifiedToken } from './service.ts'
  * The access that a route requires if tokens are required: `public` for none, `token` for any valid token, or a
  * scope. `{db}` stands for the path parameter `db`.
  */
-export type RouteScope = 'public' | 'token' | NodeScope | `db:{db}:${DatabaseLevel}`
+export type RouteScope =
+  | 'public'
+  | 'token'
+  | NodeScope
+  | `db:{db}:${DatabaseLevel}`
+  | typeof CHAIN_SCOPE
+
+/** `db:<name>:read` for each query parameter `db`; without such a parameter, `ledger:read`, which is always enough. */
+const CHAIN_SCOPE = 'ledger:{db}'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -81,7 +89,8 @@ export function registerAccessChecks(app: HttpApp, { tokens, signed }: AccessChe
       tokens === null || required === 'public'
         ? {}
         : { security: Object.keys(API_TOKEN_SCHEMES).map((name) => ({ [name]: [] })) }
-    const schema = { ...route.schema, ...security, 'x-scope': scope }
+    const shown = scope === CHAIN_SCOPE ? 'ledger:read' : scope
+    const schema = { ...route.schema, ...security, 'x-scope': shown }
     route.schema = schema
     if (callers === null) return
     // Each route gets its own hook, because looking up the requirement for each request would cost more.
@@ -93,14 +102,24 @@ export function registerAccessChecks(app: HttpApp, { tokens, signed }: AccessChe
 
 /** Throws unless `caller` has the access `need`; never throws if tokens are disabled. Errors: HttpRefusal (403). */
 export function requireScope(caller: TokenOwner | null, need: Need): void {
-  if (!may(caller, need)) throw scopeMissing(need)
+  if (caller !== null && !may(caller, need)) throw scopeMissing(need, caller)
 }
 
-function scopeMissing(need: Need): HttpRefusal {
-  return new HttpRefusal(403, 'SCOPE_MISSING', `the token lacks the scope ${formatScope(need)}`)
+/** Source: RFC 6750 section 3. */
+function scopeMissing(need: Need, { author }: TokenOwner): HttpRefusal {
+  const scope = formatScope(need)
+  return new HttpRefusal(403, 'SCOPE_MISSING', `the token lacks the scope ${scope}`, {
+    challenge: `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`,
+    denial: { reason: 'SCOPE_MISSING', subject: author.sub },
+  })
 }
 
-type Requirement = 'public' | 'token' | NodeScope | { readonly level: DatabaseLevel }
+type Requirement =
+  | 'public'
+  | 'token'
+  | NodeScope
+  | typeof CHAIN_SCOPE
+  | { readonly level: DatabaseLevel }
 
 /** Returns the requirement of a route. Throws if its scope is missing or invalid, so that the node does not start. */
 function parseRequirement({ method, url, config }: RouteOptions): Requirement {
@@ -108,7 +127,8 @@ function parseRequirement({ method, url, config }: RouteOptions): Requirement {
   if (scope === undefined) {
     throw new Error(`${method} ${url} declares no scope; set one in its config`)
   }
-  if (scope === 'public' || scope === 'token' || isNodeScope(scope)) return scope
+  if (scope === 'public' || scope === 'token' || scope === CHAIN_SCOPE) return scope
+  if (isNodeScope(scope)) return scope
   const level = LEVELS.find((known) => scope === `db:{db}:${known}`)
   if (level !== undefined && /\/:db(?:\/|$)/.test(url)) return { level }
   throw new Error(`${method} ${url} declares an invalid scope: ${scope}`)
@@ -140,44 +160,59 @@ function tokenHook(
   return (request, reply, done) => {
     const checkScope = (caller: TokenOwner): HttpRefusal | undefined => {
       request.caller = caller
-      const need = toNeed(required, request)
-      if (need !== null && !may(caller, need)) return scopeMissing(need)
+      const missing = toNeeds(required, request).find((need) => !may(caller, need))
+      if (missing !== undefined && !mayReadChain(required, caller))
+        return scopeMissing(missing, caller)
       if (lasting) abortWithToken(callers, request, reply)
       return undefined
     }
     const token = findToken(request)
     const known = typeof token === 'string' ? callers.known(token) : undefined
     if (known !== undefined) done(checkScope(known))
-    else requireCaller(callers, token, reply).then(checkScope).then(done, done)
+    else requireCaller(callers, token).then(checkScope).then(done, done)
   }
 }
 
-function toNeed(required: Exclude<Requirement, 'public'>, request: FastifyRequest): Need | null {
-  if (typeof required === 'string') return required === 'token' ? null : required
+/** Returns the access that a request to a route requires. */
+function toNeeds(
+  required: Exclude<Requirement, 'public'>,
+  { params, query }: FastifyRequest,
+): readonly Need[] {
+  if (required === 'token') return []
+  if (required === CHAIN_SCOPE) {
+    const databases = [(query as Record<string, unknown>).db ?? []].flat()
+    if (databases.length === 0) return ['ledger:read']
+    return databases.map((db) => ({ db: String(db), level: 'read' as const }))
+  }
+  if (typeof required === 'string') return [required]
   // `parseRequirement` has checked that the route has this parameter.
-  const { db } = request.params as { db: string }
-  return { db, level: required.level }
+  const { db } = params as { db: string }
+  return [{ db, level: required.level }]
+}
+
+/** Whether the route only reads a chain, and `caller` may read all of it. */
+function mayReadChain(required: Exclude<Requirement, 'public'>, caller: TokenOwner): boolean {
+  return required === CHAIN_SCOPE && may(caller, 'ledger:read')
 }
 
 /** Verifies `token` and returns its owner. Errors: HttpRefusal (401), SharedFileError. */
-async function requireCaller(
-  callers: Callers,
-  token: unknown,
-  reply: FastifyReply,
-): Promise<TokenOwner> {
+async function requireCaller(callers: Callers, token: unknown): Promise<TokenOwner> {
+  if (token === undefined) {
+    const message = 'a token is needed: send Authorization: Bearer <token>'
+    throw new HttpRefusal(401, 'TOKEN_NEEDED', message, { challenge: CHALLENGE })
+  }
+  let subject: string | undefined
   try {
     if (typeof token === 'string') return await callers.of(token)
   } catch (error) {
     if (!(error instanceof TokenError) || error.code !== 'TOKEN_INVALID') throw error
+    subject = error.subject
   }
-  reply.header('www-authenticate', CHALLENGE)
-  throw token === undefined
-    ? new HttpRefusal(401, 'TOKEN_NEEDED', 'a token is needed: send Authorization: Bearer <token>')
-    : new HttpRefusal(
-        401,
-        'TOKEN_INVALID',
-        'the token is not valid here, has expired or was revoked',
-      )
+  const message = 'the token is not valid here, has expired or was revoked'
+  throw new HttpRefusal(401, 'TOKEN_INVALID', message, {
+    challenge: `${CHALLENGE}, error="invalid_token"`,
+    denial: { reason: 'TOKEN_INVALID', ...(subject === undefined ? {} : { subject }) },
+  })
 }
 
 /** Aborts a streamed reply when its token is no longer valid. */
@@ -202,7 +237,7 @@ function findToken({ query, headers }: FastifyRequest): unknown {
   // `inQuery` is a string, or an array of strings if the parameter is repeated.
   const inQuery = (query as Record<string, unknown>).token
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
-  const tokens = [inQuery, headers['x-access-token'], bearer]
+  const tokens = [bearer, headers['x-access-token'], inQuery]
   return tokens.find((token) => token !== undefined && token !== '')
 }
 

@@ -16,4 +16,15 @@ export type TokenErrorCode =
 /** Messages never contain a token, a key, a password or a hash. */
 export class TokenError extends CodedError<TokenErrorCode> {
   override readonly name = 'TokenError'
+  /** The subject of a token that this node has signed, for the log. */
+  readonly subject: string | undefined
+
+  constructor(
+    code: TokenErrorCode,
+    message: string,
+    { subject, ...options }: ErrorOptions & { readonly subject?: string } = {},
+  ) {
+    super(code, message, options)
+    this.subject = subject
+  }
 }

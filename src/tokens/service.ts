@@ -159,8 +159,10 @@ export class TokenService {
       // The ring may have changed during the verification; then the result is not cached.
       if (this.#verifiedBy === ring) this.#verified.set(cacheKey, verified)
     }
-    if (verified.expiresAt <= Math.floor(this.#clock.now() / 1000)) throw invalid('it has expired')
-    if (this.#stores.revocations.current().has(verified.jti)) throw invalid('it is revoked')
+    if (verified.expiresAt <= Math.floor(this.#clock.now() / 1000))
+      throw invalid('it has expired', verified.subject)
+    if (this.#stores.revocations.current().has(verified.jti))
+      throw invalid('it is revoked', verified.subject)
     this.#note(verified, audience, this.#clock.now())
     return verified
   }
@@ -314,7 +316,8 @@ function boundClaim(secret: KeyObject, text: string): string {
 /**
  * Creates a TOKEN_INVALID error. Its cause contains only `reason`, because jose's own error would contain the claims.
  */
-function invalid(reason: string): TokenError {
+function invalid(reason: string, subject?: string): TokenError {
+  const known = subject === undefined ? {} : { subject }
   const cause = new Error(reason)
-  return new TokenError('TOKEN_INVALID', 'the token is not valid here', { cause })
+  return new TokenError('TOKEN_INVALID', 'the token is not valid here', { cause, ...known })
 }

@@ -1,7 +1,7 @@
 import { type Entry, parsePosition } from '../../src/chain/index.ts'
 import type { ChangesStart, Subscriber, Subscription } from '../../src/ledger/feed/feed.ts'
-import { databaseFilter } from '../../src/ledger/feed/page-cache.ts'
 import type { LedgerService } from '../../src/ledger/index.ts'
+import { entryFilter } from '../../src/ledger/read/entry-filter.ts'
 
 /** An entry with its packed position and its timestamp. */
 export interface FeedEntry {
@@ -16,7 +16,7 @@ export async function entriesOf(
   range: { after?: ChangesStart; db?: readonly string[]; signal?: AbortSignal } = {},
 ): Promise<AsyncIterableIterator<FeedEntry>> {
   const entries = new FeedEntries()
-  const filter = databaseFilter(range.db ?? [])
+  const filter = entryFilter({ db: range.db })
   entries.subscription = await feed.subscribe(entries, range.after ?? 'now', filter)
   range.signal?.addEventListener('abort', () => entries.leave(), { once: true })
   return entries

@@ -78,7 +78,7 @@ export async function startSamples(setup: Setup = {}): Promise<SamplesListener> 
       version: '0.0.0',
       mountFirst: async (app) => {
         if (setup.presenceFilter === true) mountPresenceFilter(app)
-        await mountGuardedPath(app, pairs)
+        await mountGuardedPath(app, pairs, clock)
       },
     }),
     {

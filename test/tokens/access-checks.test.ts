@@ -119,7 +119,8 @@ it('rejects requests to every route without a token, with an invalid token or wi
       }
       expect([method, path, reply.status, reply.json?.code]).toEqual([method, path, 401, code])
       expect(reply.json).toEqual({ status: false, code, message: expect.any(String) })
-      expect(reply.headers.get('www-authenticate')).toBe('Bearer realm="daicho"')
+      const error = code === 'TOKEN_INVALID' ? ', error="invalid_token"' : ''
+      expect(reply.headers.get('www-authenticate')).toBe(`Bearer realm="daicho"${error}`)
     }
     if (scope === 'public' || scope === 'token') continue
     const needed = scope.replace('{db}', 'fruit')
@@ -132,6 +133,9 @@ it('rejects requests to every route without a token, with an invalid token or wi
       403,
       { status: false, code: 'SCOPE_MISSING', message: `the token lacks the scope ${needed}` },
     ])
+    expect(wrong.headers.get('www-authenticate')).toBe(
+      `Bearer realm="daicho", error="insufficient_scope", scope="${needed}"`,
+    )
   }
 })
 
@@ -182,11 +186,22 @@ describe('a token', () => {
     expect(status).toBe(200)
   })
 
-  it('is rejected if two tokens are sent, even if they are the same', async () => {
+  it('is taken from Authorization before x-access-token, and from x-access-token before the query', async () => {
     const token = await tokenFor(['db:fruit:read'])
-    const headers = { authorization: `Bearer ${token}` }
-    for (const query of ['?token=x', `?token=${token}&token=${token}`, '?token=&token=']) {
-      const { status } = await node.send('GET', `/api/fruit${query}`, undefined, headers)
+    const authorization = `Bearer ${token}`
+    const send = async (query: string, headers: Record<string, string>) =>
+      (await node.send('GET', `/api/fruit${query}`, undefined, headers)).status
+    expect(await send('?token=x', { authorization, 'x-access-token': 'x' })).toBe(200)
+    expect(await send('?token=x', { 'x-access-token': token })).toBe(200)
+    // An invalid token is not skipped.
+    expect(await send('', { authorization: 'Bearer x', 'x-access-token': token })).toBe(401)
+    expect(await send(`?token=${token}`, { 'x-access-token': 'x' })).toBe(401)
+  })
+
+  it('is rejected if it is in the query twice, even if both are the same', async () => {
+    const token = await tokenFor(['db:fruit:read'])
+    for (const query of [`?token=${token}&token=${token}`, '?token=&token=']) {
+      const { status } = await node.send('GET', `/api/fruit${query}`)
       expect([query, status]).toEqual([query, 401])
     }
   })

@@ -240,9 +240,9 @@ async function openTarget(flags: LoadFlags): Promise<OpenTarget> {
   }
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })
+  const by = findCommandAuthor(settings, flags)
   const { service, close } = await openStoppedNode(settings, folder)
-  const target = serviceTarget(service, findCommandAuthor(settings, flags))
-  return { target, name: resolve(folder), close }
+  return { target: serviceTarget(service, by), name: resolve(folder), close }
 }
 
 /** Waits until a load ends. Returns what was loaded, and the error that ended the load early. */

@@ -1,7 +1,7 @@
 import { type Logger, pino } from 'pino'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
-import { type Listener, ReplyBudget, startListener } from '../../http/index.ts'
+import { Denials, type Listener, ReplyBudget, startListener } from '../../http/index.ts'
 import { requireFolder } from '../../storage/index.ts'
 import {
   COMPONENT_NAMES,
@@ -45,7 +45,7 @@ export async function runServe(flags: ServeFlags): Promise<void> {
   const publicHosts = new Set(settings.PUBLIC_HOSTS.map((name) => name.toLowerCase()))
   const shared = {
     ...{ host, logger, publicHosts, allowedOrigins: new Set(settings.ALLOW_ORIGINS) },
-    replyBudget: new ReplyBudget(),
+    ...{ replyBudget: new ReplyBudget(), denials: new Denials() },
   }
   const listeners: Listener[] = []
   let app: ComposedApp | null = null

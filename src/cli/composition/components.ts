@@ -233,7 +233,7 @@ async function createSamples(
     logger: logger.child({ component: 'samples' }),
     mountFirst: async (app: HttpApp) => {
       if (isFiltered) guardedPath.mountPresenceFilter(app)
-      await guardedPath.mountGuardedPath(app, pairs)
+      await guardedPath.mountGuardedPath(app, pairs, monotonicClock)
     },
   })
 }

@@ -49,9 +49,9 @@ export async function withNode<Result>(
     refuseAuthor(flags, 'the running node records the administrator of the network')
     return work(new Gateway(url, settings.GATEWAY_API_KEY, fetch))
   }
+  const by = findCommandAuthor(settings, flags)
   return withNetworks(settings, async (networks, { serverId }) => {
     const { localGateway } = await import('../composition/gateway.ts')
-    const by = findCommandAuthor(settings, flags)
     const app = await buildApp(localGateway(networks, { serverId, version: VERSION, by }), {
       logger: pino({ level: 'silent' }),
       publicHosts: new Set(),

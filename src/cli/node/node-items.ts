@@ -40,7 +40,7 @@ export class NodeItems {
   static async open(node: NodeAddress, db: string): Promise<NodeItems> {
     try {
       const items = new NodeItems(node, db)
-      items.#size = await items.#client.size()
+      items.#size = await items.#client.size({ db })
       return items
     } catch (error) {
       throw nodeExit(error, node)
@@ -71,7 +71,7 @@ export class NodeItems {
   /** Throws Exit (finding) if a block after `height` changed the database. */
   async check(): Promise<void> {
     for await (const blocks of this.#blocks()) {
-      if (!blocks.some(({ body }) => body.some(({ db }) => db === this.#database.name))) continue
+      if (blocks.every(({ body }) => body.length === 0)) continue
       const message =
         `${this.#database.name} changed during the dump; run the dump again, or run it on the machine of the node ` +
         'without --url, which works even if the database changes'
@@ -81,12 +81,12 @@ export class NodeItems {
 
   async close(): Promise<void> {}
 
-  /** Yields the blocks from height `#size` in pages, up to the newest block. Errors: Exit. */
+  /** Yields the blocks from height `#size` in pages, with only the entries of the database. Errors: Exit. */
   async *#blocks(): AsyncGenerator<Blocks> {
     const serverid = String(await this.#client.serverId())
     let limit = PAGE_BLOCKS
     for (let offset = this.#size; ; ) {
-      const query = { serverid, offset, limit }
+      const query = { serverid, db: this.#database.name, offset, limit }
       try {
         const { ledgers } = await this.#client.request('GET /api/ledgers', { query })
         if (ledgers.length === 0) return

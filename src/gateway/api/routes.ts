@@ -67,8 +67,10 @@ export async function requireCaller(
   if (authorization === undefined) return requireAdmin(headers, access)
   const [, secret] = BEARER.exec(authorization) ?? []
   if (secret === undefined)
-    throw unauthorized('Authorization must be Bearer <secret of the identity>')
-  return authenticate(network, secret)
+    throw unauthorized('Authorization must be Bearer <secret of the identity>', 'invalid_request')
+  return authenticate(network, secret).catch((error: unknown) => {
+    throw toDenial(error)
+  })
 }
 
 /** Returns the administrator if the key in `headers` is valid, or if no credentials are required. Errors: 401. */
@@ -78,14 +80,26 @@ function requireAdmin(headers: IncomingHttpHeaders, { apiKey, open, by }: Gatewa
   if (key !== undefined && apiKey !== null) {
     const hash = (text: string) => createHash('sha256').update(text).digest()
     if (typeof key === 'string' && timingSafeEqual(hash(key), hash(apiKey))) return admin
-    throw unauthorized('the x-api-key is wrong')
+    throw unauthorized('the x-api-key is wrong', 'invalid_token')
   }
   if (open) return admin
   throw unauthorized('credentials are missing; send Authorization: Bearer <secret>, or x-api-key')
 }
 
-function unauthorized(message: string): HttpRefusal {
-  return new HttpRefusal(401, 'UNAUTHORIZED', message)
+/** `error`: a code of RFC 6750; undefined if there are no credentials, which is not logged as a denial. */
+function unauthorized(message: string, error?: string): HttpRefusal {
+  const challenge = 'Bearer realm="daicho"'
+  if (error === undefined) return new HttpRefusal(401, 'UNAUTHORIZED', message, { challenge })
+  const denied = { challenge: `${challenge}, error="${error}"`, denial: { reason: 'UNAUTHORIZED' } }
+  return new HttpRefusal(401, 'UNAUTHORIZED', message, denied)
+}
+
+/** Converts the error for an unknown secret, so that it is logged and counted like other denials. */
+function toDenial(error: unknown): unknown {
+  if (!(error instanceof NetworkError) || error.code !== 'IDENTITY_UNKNOWN') return error
+  const { code, message } = error
+  const challenge = 'Bearer realm="daicho", error="invalid_token"'
+  return new HttpRefusal(401, code, message, { challenge, denial: { reason: code } })
 }
 
 /**
@@ -106,11 +120,7 @@ export function networkRoutes(app: HttpApp, deps: RouteDeps): void {
         try {
           return await answering
         } catch (error) {
-          const isUnauthorized =
-            (error instanceof HttpRefusal && error.status === 401) ||
-            (error instanceof NetworkError && error.code === 'IDENTITY_UNKNOWN')
-          if (isUnauthorized) reply.header('www-authenticate', 'Bearer realm="daicho"')
-          throw withDetails(error)
+          throw withDetails(toDenial(error))
         } finally {
           deps.inProgress.delete(answering)
         }

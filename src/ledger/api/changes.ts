@@ -4,10 +4,12 @@ import { parsePosition, positionText } from '../../chain/index.ts'
 import type { HttpApp } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { ChangeFeed, ChangesStart, Subscriber, Subscription } from '../feed/feed.ts'
-import { databaseFilter } from '../feed/page-cache.ts'
-import type { LedgerService } from '../node/service.ts'
-import { parseServerId } from './replies.ts'
-import { ChainParams, operation, TokenQuery } from './schemas.ts'
+import { type LedgerService, requireChain } from '../node/service.ts'
+import { entryFilter } from '../read/entry-filter.ts'
+import { parseChainPoint, searchEntries } from '../read/entry-search.ts'
+import { requireDatabaseName } from '../write/names.ts'
+import { entryListReply, parseServerId, sendText } from './replies.ts'
+import { ChainParams, entry, okReply, operation, TokenQuery } from './schemas.ts'
 
 /** Maximum databases per subscription. */
 const DATABASES_MAX = 100
@@ -18,6 +20,27 @@ const ChangesQuery = Type.Object({
     Type.Array(Type.String(), {
       maxItems: DATABASES_MAX,
       description: 'Only entries of this database; may be repeated',
+    }),
+  ),
+  by: Type.Optional(
+    Type.String({ minLength: 1, description: 'Only entries of this author (the subject)' }),
+  ),
+  iss: Type.Optional(
+    Type.String({
+      description:
+        'Only entries of authors of this issuer; an empty text for the tokens of this node',
+    }),
+  ),
+  from: Type.Optional(
+    Type.String({
+      description:
+        'With `from` or `to`, the reply is a list of the entries so far, not a stream. Height of the first block, ' +
+        'or a time such as 2026-03-01 or 2026-03-01T12:00:00Z',
+    }),
+  ),
+  to: Type.Optional(
+    Type.String({
+      description: 'Height or time before which the list ends; default: the newest block',
     }),
   ),
   since: Type.Optional(
@@ -43,6 +66,20 @@ const ChangesStream = Type.String({
     '`{"position":…,"timestamp":…,"entry":{…}}`',
 })
 
+const ChangesList = okReply({
+  changes: Type.Array(
+    Type.Object({
+      position: Type.String({ description: '`<height>.<index>`' }),
+      timestamp: Type.Integer({ description: 'Milliseconds since the Unix epoch' }),
+      entry,
+    }),
+  ),
+  next: Type.Union([Type.Integer(), Type.Null()], {
+    description:
+      'Height from which to search further, because this search ended at a bound; null at the end',
+  }),
+})
+
 /** Mounts `GET /api/ledgers/{serverid}/changes` on `app`. Subscriptions end when `app` closes. */
 export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
   app.addHook('preClose', async () => ledger.feed.close())
@@ -54,16 +91,26 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
       params: ChainParams,
       query: ChangesQuery,
       reply: {
-        description: 'Continues until either side closes the connection',
-        content: { 'text/event-stream': { schema: ChangesStream } },
+        description: 'A stream until either side closes the connection; a list with `from` or `to`',
+        content: {
+          'text/event-stream': { schema: ChangesStream },
+          'application/json': { schema: ChangesList },
+        },
       },
-      // Requires the scope for all databases, even if a filter selects some of them.
-      config: { scope: 'ledger:read', lasting: true },
+      config: { scope: 'ledger:{db}', lasting: true },
     }),
     async (request, reply) => {
       const { method, params, query, headers } = request
-      const feed = requireFeed(ledger, parseServerId(params.serverid))
-      const filter = databaseFilter(query.db ?? [])
+      const serverId = parseServerId(params.serverid)
+      for (const name of query.db ?? []) requireDatabaseName(name)
+      const filter = entryFilter(query)
+      if (query.from !== undefined || query.to !== undefined) {
+        const from = parseChainPoint(query.from ?? '0')
+        const to = query.to === undefined ? null : parseChainPoint(query.to)
+        const { reader } = requireChain(ledger, serverId)
+        return sendText(reply, entryListReply(searchEntries(reader, { filter, from, to })))
+      }
+      const feed = requireFeed(ledger, serverId)
       // The header has priority, because a browser reconnects with its original query.
       const last = headers['last-event-id'] || query.lastEventId
       const after = parseChangesStart(last || query.since || 'now')

@@ -7,6 +7,7 @@ import {
   FailureThrottle,
   type HttpApp,
   HttpRefusal,
+  PASSWORD_FAILURES,
   type PageFile,
   pageFile,
   parseBasic,
@@ -17,30 +18,30 @@ import {
 import { EVERY_SCOPE, issueApiToken, type TokenService } from '../../tokens/index.ts'
 import { ErrorReply, failures, okReply } from './schemas.ts'
 
-/**
- * Limits for wrong passwords: after 20 from one client (see `toClientKey`) in 5 minutes, the client gets 429 until the 5
- * minutes end.
- */
-const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
-
 /** Rejects a request without the node's own credentials. Errors: HttpRefusal (401, 429). */
 export type BasicCheck = (request: FastifyRequest, reply: FastifyReply) => void
 
 /** Returns a check of the node's own Basic credentials. All routes with this check share its failure count. */
 export function basicCheck(credentials: Credentials, monotonic: Clock): BasicCheck {
-  const throttle = new FailureThrottle(monotonic, FAILURES)
+  const throttle = new FailureThrottle(monotonic, PASSWORD_FAILURES)
   return (request, reply) => {
     const client = toClientKey(readAddress(request))
     const wait = throttle.waitMs(client)
     if (wait > 0) {
       reply.header('retry-after', Math.ceil(wait / 1000))
-      throw new HttpRefusal(429, 'TOO_MANY_FAILURES', 'too many wrong passwords; try again later')
+      const message = 'too many wrong passwords; try again later'
+      const denial = { reason: 'TOO_MANY_FAILURES' }
+      throw new HttpRefusal(429, 'TOO_MANY_FAILURES', message, { denial })
     }
     const given = parseBasic(request.headers.authorization)
     if (given === null || !equalCredentials(given, credentials)) {
       if (given !== null) throttle.fail(client)
-      reply.header('www-authenticate', 'Basic realm="daicho", charset="UTF-8"')
-      throw new HttpRefusal(401, 'CREDENTIALS_NEEDED', 'a user name and a password are required')
+      // A browser first asks without credentials, which is no failure.
+      const denial =
+        given === null ? {} : { denial: { reason: 'LOGIN_FAILED', subject: given.name } }
+      throw new HttpRefusal(401, 'CREDENTIALS_NEEDED', 'a user name and a password are required', {
+        ...{ challenge: 'Basic realm="daicho", charset="UTF-8"', ...denial },
+      })
     }
     throttle.clear(client)
   }

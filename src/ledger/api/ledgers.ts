@@ -1,7 +1,8 @@
 import { turn } from '../../base/turn.ts'
-import type { HttpApp } from '../../http/index.ts'
+import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { requireScope } from '../../tokens/index.ts'
 import { type LedgerService, requireChain } from '../node/service.ts'
+import { filteredPages } from '../read/entry-search.ts'
 import { blockPages } from '../read/pages.ts'
 import { readConditions } from './conditions.ts'
 import {
@@ -40,16 +41,17 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
       summary: 'List the blocks of a chain; `offset` is a height',
       query: LedgersQuery,
       reply: LedgersReply,
-      config: { scope: 'ledger:read', signed: true, lasting: true },
+      config: { scope: 'ledger:{db}', signed: true, lasting: true },
     }),
     async ({ query }, reply) => {
       const range = requireRange(query)
       await turn(true)
       const { reader } = requireChain(ledger, parseServerId(query.serverid))
-      return sendText(
-        reply,
-        blockListReply(blockPages(reader, range), range, isFlagSet(query.proof)),
-      )
+      const hasProof = isFlagSet(query.proof)
+      const { db } = query
+      if (hasProof && db !== undefined) throw partialProof()
+      const pages = db === undefined ? blockPages(reader, range) : filteredPages(reader, range, db)
+      return sendText(reply, blockListReply(pages, range, hasProof))
     },
   )
 
@@ -79,4 +81,9 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
       }
     },
   )
+}
+
+/** The commitments of a block count the entries of the other databases. */
+function partialProof(): HttpRefusal {
+  return new HttpRefusal(400, 'REQUEST_INVALID', 'proof is only for whole blocks, without db')
 }

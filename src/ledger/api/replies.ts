@@ -17,6 +17,7 @@ import { LedgerError, statusOfLedger } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
 import { statusOfPeers } from '../peers/errors.ts'
 import type { ItemDifference } from '../read/differences.ts'
+import type { FoundEntries, FoundEntry } from '../read/entry-search.ts'
 import type { AsOf, ListRange } from '../read/pages.ts'
 import type { ListedId } from '../read/reads.ts'
 
@@ -193,6 +194,23 @@ export function differencesReply(
     return `{${item},"change":"${change}"${items.join('')}}`
   })
   return replyStream(texts, () => `,"from":${from.height},"to":${to.height}`)
+}
+
+/** Builds the reply of a search for entries. */
+export function entryListReply(pages: AsyncIterable<FoundEntries>): Readable {
+  let continued: number | null = null
+  async function* found(): AsyncGenerator<FoundEntry[]> {
+    for await (const { entries, next } of pages) {
+      continued = next
+      yield entries
+    }
+  }
+  return replyStream(listText('changes', found(), entryJson), () => `,"next":${continued}`)
+}
+
+/** Returns an entry with its position and time, as in the change feed. */
+function entryJson({ position, timestamp, text }: FoundEntry): string {
+  return `{"position":"${positionText(position)}","timestamp":${timestamp},"entry":${text}}`
 }
 
 /** Builds the reply of `GET /api/ledgers`. */

@@ -78,6 +78,12 @@ export const ItemListQuery = Type.Object({
 export const LedgersQuery = Type.Object({
   ...ListQuery.properties,
   serverid,
+  db: Type.Optional(
+    Type.String({
+      description:
+        'Only entries of this database: the blocks have no other entries. Not with `proof`',
+    }),
+  ),
   proof: flag('Return the blinds and commitments that verify the entries'),
 })
 
@@ -199,15 +205,16 @@ export const ServerIdReply = okReply({ serverid: Type.Integer() })
 
 const hex = Type.String({ pattern: '^[0-9a-f]+$' })
 
+/** An entry. Source: specification, “Ledger entry”. */
+export const entry = Type.Object(
+  { serverid: Type.Integer(), method: Type.String(), db, ...authorship },
+  { additionalProperties: true },
+)
+
 /** A block. Source: specification, “Ledger block”. */
 const LedgerBlock = Type.Object({
   prev_id: Type.Union([hex, Type.Null()]),
-  body: Type.Array(
-    Type.Object(
-      { serverid: Type.Integer(), method: Type.String(), db, ...authorship },
-      { additionalProperties: true },
-    ),
-  ),
+  body: Type.Array(entry),
   timestamps: Type.Array(Type.Integer({ description: 'Milliseconds since the Unix epoch' })),
   nonce: Type.Integer(),
   id: hex,

@@ -3,8 +3,8 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { Schedule } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
+import { entryFilter } from '../read/entry-filter.ts'
 import { ChangeFeed, FEED_BOUNDS, type Subscriber, type Subscription } from './feed.ts'
-import { databaseFilter } from './page-cache.ts'
 
 /** Runs scheduled functions on demand, and records their delays. */
 class HandSchedule implements Schedule {
@@ -56,7 +56,7 @@ async function subscribed(
   let subscription: Subscription | null = null
   const send = () => subscription?.ready()
   const subscriber: Subscriber = { send, heartbeat() {}, end() {} }
-  subscription = await feed.subscribe(subscriber, 'now', databaseFilter([db]))
+  subscription = await feed.subscribe(subscriber, 'now', entryFilter({ db: [db] }))
   return { schedule, commit: (height) => feed.committed(packPosition(height, 0)) }
 }
 

@@ -2,7 +2,8 @@ import type { Schedule } from '../../base/clock.ts'
 import { packPosition, positionText, unpackHeight } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { type Chunk, type DatabaseFilter, type EntryPage, PageCache } from './page-cache.ts'
+import type { EntryFilter } from '../read/entry-filter.ts'
+import { type Chunk, type EntryPage, PageCache } from './page-cache.ts'
 
 /** Where a subscription begins: before the first entry, after the last entry, or after a packed position. */
 export type ChangesStart = 'start' | 'now' | number
@@ -61,7 +62,7 @@ export interface Subscription {
 
 interface Slot {
   readonly subscriber: Subscriber
-  readonly filter: DatabaseFilter | null
+  readonly filter: EntryFilter | null
   /** Packed position of the next entry to send. */
   next: number
   /** The sent chunk that the connection has not accepted yet, or null. */
@@ -167,7 +168,7 @@ export class ChangeFeed {
   async subscribe(
     subscriber: Subscriber,
     after: ChangesStart,
-    filter: DatabaseFilter | null,
+    filter: EntryFilter | null,
   ): Promise<Subscription> {
     await this.check(after)
     // Checks the capacity again, because it may have changed while `check` waited. There is no `await` from here on.

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import {
   type Block,
+  type EntryHead,
   packPosition,
   parseEntryHead,
   positionText,
   unpackHeight,
 } from '../../chain/index.ts'
 import { StoreError, type StoreReader } from '../../storage/index.ts'
-import { requireDatabaseName } from '../write/names.ts'
+import type { EntryFilter } from '../read/entry-filter.ts'
 
 /** Maximum blocks of a page. A page can have fewer, because the store also limits the length of the texts. */
 const PAGE_BLOCKS = 256
@@ -15,24 +16,6 @@ const PAGE_BLOCKS = 256
 const CHUNK_CHARACTERS = 131_072
 /** Approximate bytes of memory of a block or a chunk, in addition to its text. */
 const OVERHEAD_BYTES = 2_048
-
-/** The databases of a subscription. */
-export interface DatabaseFilter {
-  readonly names: ReadonlySet<string>
-  /** Cache key, which is equal for equal filters. */
-  readonly key: string
-}
-
-/**
- * Returns a filter of the databases `names`, which need not exist yet, or null (all databases) if `names` is empty.
- * Errors: DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED.
- */
-export function databaseFilter(names: readonly string[]): DatabaseFilter | null {
-  if (names.length === 0) return null
-  for (const name of names) requireDatabaseName(name)
-  const set = new Set(names)
-  return { names: set, key: JSON.stringify([...set].sort()) }
-}
 
 /** Events in wire format, shared by the subscribers that need the same events. */
 export interface Chunk {
@@ -53,8 +36,8 @@ export class EntryPage {
   /** Height of the first block. */
   readonly first: number
   readonly #blocks: readonly Block[]
-  /** For each block, the database of each entry, computed on demand. */
-  readonly #databases: string[][] = []
+  /** For each block, the head of each entry, computed on demand. */
+  readonly #heads: (EntryHead | null)[][] = []
 
   /** `blocks`: one or more consecutive blocks. */
   constructor(blocks: readonly Block[]) {
@@ -86,14 +69,14 @@ export class EntryPage {
    * Calls `visit` for each entry that matches `filter`, from packed position `from` on, until `visit` returns false.
    * Returns the packed position at which to continue.
    */
-  walk(from: number, filter: DatabaseFilter | null, visit: EntryVisitor): number {
+  walk(from: number, filter: EntryFilter | null, visit: EntryVisitor): number {
     for (let at = unpackHeight(from) - this.first; at < this.#blocks.length; at += 1) {
       const block = this.#blocks[at]
       assert(block !== undefined)
       const start = packPosition(block.height, 0)
-      const databases = filter === null ? null : this.#listDatabases(at, block)
+      const heads = filter === null ? [] : this.#listHeads(at, block)
       for (let index = Math.max(0, from - start); index < block.entries.length; index += 1) {
-        if (databases !== null && filter?.names.has(databases[index] ?? '') !== true) continue
+        if (filter !== null && !filter.matches(heads[index] ?? null)) continue
         const more = visit(start + index, block.timestamps[index] ?? 0, block.entries[index] ?? '')
         if (!more) return start + index + 1
       }
@@ -101,9 +84,9 @@ export class EntryPage {
     return this.end
   }
 
-  #listDatabases(at: number, { entries }: Block): string[] {
-    this.#databases[at] ??= entries.map((entry) => parseEntryHead(entry)?.db ?? '')
-    return this.#databases[at]
+  #listHeads(at: number, { entries }: Block): (EntryHead | null)[] {
+    this.#heads[at] ??= entries.map(parseEntryHead)
+    return this.#heads[at]
   }
 }
 
@@ -152,8 +135,8 @@ export class PageCache {
     return page
   }
 
-  /** Returns the events of `page` from packed position `from` on, restricted to the databases in `filter`. */
-  chunk(page: EntryPage, from: number, filter: DatabaseFilter | null): Chunk {
+  /** Returns the events of `page` from packed position `from` on, restricted to those that match `filter`. */
+  chunk(page: EntryPage, from: number, filter: EntryFilter | null): Chunk {
     const key = `${from} ${filter?.key ?? ''}`
     const cached = this.#chunks.get(key)
     if (cached !== undefined) return cached

@@ -8,6 +8,7 @@ import {
   type StoreLocation,
   type StoreReader,
 } from '../../storage/index.ts'
+import { type EntrySearch, type FoundEntries, searchEntries } from './entry-search.ts'
 import { blockPages, itemPages, requireDatabase, searchPages } from './pages.ts'
 
 const ITEMS_PER_PAGE = 256
@@ -89,6 +90,11 @@ export class LedgerReader {
   /** Lists the blocks of the chain from `height` on, at most `limit` or, for 0, all, page by page. */
   blocks(height: number, limit = 0) {
     return blockPages(this.#store, { offset: height, limit })
+  }
+
+  /** See `searchEntries`. */
+  searchEntries(search: EntrySearch): AsyncGenerator<FoundEntries> {
+    return searchEntries(this.#store, search)
   }
 
   /** See `StoreReader.timeline`. */

@@ -120,6 +120,7 @@ async function requireToken(
   const token = findToken(request)
   if (token === undefined) return reply.code(403).type(JSON_TYPE).send(NO_TOKEN)
   if (await service.accepts(token)) return undefined
+  request.reportDenial({ reason: 'TOKEN_INVALID' })
   return reply.code(200).type(JSON_TYPE).send(INVALID_TOKEN)
 }
 
@@ -162,6 +163,7 @@ function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger):
     async (request, reply) => {
       const body: unknown = request.body
       const [name, password] = [field(body, 'name'), field(body, 'password')]
+      const subject = typeof name === 'string' ? { subject: name } : {}
       const login = await service.login(name, password, readAddress(request))
       reply.header('cache-control', 'no-store')
       switch (login.outcome) {
@@ -171,8 +173,10 @@ function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger):
           return { success: true as const, message: 'Valid for 24 hours.', token }
         }
         case 'refused':
+          request.reportDenial({ ...subject, reason: 'LOGIN_FAILED' })
           return { success: false as const, message: 'Authentication failed.' }
         case 'throttled':
+          request.reportDenial({ ...subject, reason: 'TOO_MANY_FAILURES' })
           reply.code(429).header('retry-after', login.waitSeconds)
           return {
             success: false as const,

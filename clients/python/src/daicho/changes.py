@@ -25,17 +25,18 @@ class Change:
     position: str
     #: Milliseconds since the Unix epoch.
     timestamp: int
-    #: The entry: `method`, `db`, `serverid`, and `item` or `id`.
+    #: The entry: `method`, `db`, `serverid`, `item` or `id`, and `by` and `reason` if it has them.
     entry: dict[str, Any]
 
 
 def changes_of(
-    transport: Transport, server_id: int, databases: Sequence[str], since: str
+    transport: Transport, server_id: int, databases: Sequence[str], since: str, by: str | None = None
 ) -> Iterator[Change]:
     """Yields the changes of the chain of `server_id` in order, each once."""
     path = path_of("/api/ledgers/{serverid}/changes", serverid=str(server_id))
     names = [require_name(name, "databases") for name in require_list(databases, "databases")]
-    query = {"db": names, "since": require_text(since, "since")}
+    author = None if by is None else require_text(by, "by")
+    query = {"db": names, "since": require_text(since, "since"), "by": author}
     last = ""
     failures = 0
     while True:
@@ -59,6 +60,20 @@ def changes_of(
             pass  # The connection broke, or was silent for too long.
         failures += 1
         transport.pause(failures, failure)
+
+
+def log_of(
+    transport: Transport, server_id: int, databases: Sequence[str], query: dict[str, str | None]
+) -> Iterator[Change]:
+    """Yields the changes so far, oldest first."""
+    path = path_of("/api/ledgers/{serverid}/changes", serverid=str(server_id))
+    names = [require_name(name, "databases") for name in require_list(databases, "databases")]
+    begin: str | None = require_text(query["from"], "begin")
+    while begin is not None:
+        page = transport.read(Call("GET", path, {**query, "db": names, "from": begin})).json()
+        for each in page["changes"]:
+            yield Change(str(each["position"]), int(each["timestamp"]), dict(each["entry"]))
+        begin = None if page["next"] is None else str(page["next"])
 
 
 def _events_in(response: HTTPResponse) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from .changes import Change, changes_of
+from .changes import Change, changes_of, log_of
 from .database import Database
 from .json_body import require_list, require_object, value_invalid
 from .transport import NOTHING, Call, Query, Token, Transport, path_of, system_chance
@@ -89,13 +89,31 @@ class LedgerClient:
         ids = [each["id"] for each in value["results"]]
         return Recorded(int(block["height"]), str(block["id"]), ids)
 
-    def changes(self, *, since: str = "now", databases: Sequence[str] = ()) -> Iterator[Change]:
+    def changes(
+        self, *, since: str = "now", databases: Sequence[str] = (), by: str | None = None
+    ) -> Iterator[Change]:
         """Yields past and future changes of the node's own chain, each once and in order.
 
         `since` is a position, `start` for all changes, or `now` for future changes. The feed is resumed after failures,
-        with unlimited attempts. Leave the loop to close the connection.
+        with unlimited attempts. Leave the loop to close the connection. With `by`, yields only changes of this author.
         """
-        return changes_of(self._transport, self.server_id(), databases, since)
+        return changes_of(self._transport, self.server_id(), databases, since, by)
+
+    def log(
+        self,
+        *,
+        by: str | None = None,
+        iss: str | None = None,
+        begin: str = "0",
+        end: str | None = None,
+        databases: Sequence[str] = (),
+    ) -> Iterator[Change]:
+        """Yields the changes so far from `begin` to before `end`, oldest first.
+
+        `begin` and `end` are heights or times such as `2026-03-01`. `by` is an author (the subject), `iss` its issuer.
+        """
+        query = {"by": by, "iss": iss, "from": begin, "to": end}
+        return log_of(self._transport, self.server_id(), databases, query)
 
     def request(
         self, method: str, path: str, *, query: Query | None = None, body: Any = NOTHING

@@ -57,6 +57,10 @@ class Revision:
     item: Item | None
     #: Whether the content of the revision was erased.
     erased: bool
+    #: Who made the change: `sub`, and `iss` for a foreign issuer; None if the entry has no author, or was erased.
+    by: dict[str, str] | None = None
+    #: Why the change was made.
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -230,6 +234,8 @@ class Database:
                     str(each["method"]),
                     each.get("item"),
                     each.get("erased") is True,
+                    each.get("by"),
+                    each.get("reason"),
                 )
             cursor = page.get("cursor")
             if cursor is None:

@@ -309,6 +309,8 @@ export const english = {
   goToHeight: 'Go to height',
   database: 'Database',
   method: 'Method',
+  author: 'Author',
+  by: 'by',
   all: 'all',
   searched: (n: number) => `${count(n, 'block', 'blocks')} searched.`,
   searchFurther: 'Search further back',

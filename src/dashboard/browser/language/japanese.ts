@@ -289,6 +289,8 @@ export const japanese: Texts = {
   goToHeight: '高さへ移動',
   database: 'データベース',
   method: '種類',
+  author: '変更者',
+  by: '変更者',
   all: 'すべて',
   searched: (count) => `${n(count)} ブロックを検索しました。`,
   searchFurther: 'さらに過去を検索',

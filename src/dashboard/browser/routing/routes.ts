@@ -42,6 +42,8 @@ export interface LedgerRoute {
   readonly db: string
   /** Method of the shown entries, or empty for all methods. */
   readonly method: string
+  /** Author (subject) of the shown entries, or empty for all authors. */
+  readonly by: string
 }
 
 export const PAGE_SIZES: readonly [number, ...number[]] = [50, 200, 1_000]
@@ -67,7 +69,7 @@ export function parseOrder(order: string): { path: string; isDescending: boolean
 
 /** Returns the route to the blocks of the chain from `height` on. */
 export function ledgerAt(height: number | null, entry: number | null = null): LedgerRoute {
-  return { view: 'ledger', height, entry, db: '', method: '' }
+  return { view: 'ledger', height, entry, db: '', method: '', by: '' }
 }
 
 /** Formats a route as the fragment of a URL, including `#`. */
@@ -80,7 +82,8 @@ export function formatRoute(route: Route): string {
     case 'ledger': {
       const path = route.height === null ? '#/ledger' : `#/ledger/${route.height}`
       const entry = route.entry === null ? '' : `${route.entry}`
-      return path + formatQuery({ db: [route.db], method: [route.method], entry: [entry] })
+      const { db, method, by } = route
+      return path + formatQuery({ db: [db], method: [method], by: [by], entry: [entry] })
     }
     case 'unknown':
       return route.hash
@@ -124,11 +127,13 @@ function findRoute(hash: string): Route | null {
     return list && { view: 'items', db: first, list }
   }
   if (view === 'ledger' && second === null && (first === null || /^\d{1,15}$/.test(first))) {
-    const [db, method] = [query.get('db') ?? '', query.get('method') ?? '']
+    const [db = '', method = '', by = ''] = ['db', 'method', 'by'].map(
+      (name) => query.get(name) ?? '',
+    )
     const entry = query.get('entry')
     if (entry !== null && (first === null || !/^\d{1,4}$/.test(entry))) return null
     const height = first === null ? null : Number(first)
-    return { view, height, entry: entry === null ? null : Number(entry), db, method }
+    return { view, height, entry: entry === null ? null : Number(entry), db, method, by }
   }
   const plain = PLAIN_VIEWS.find((each) => first === null && each.path === view)
   return plain === undefined ? null : { view: plain.view }

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { ClientError, type Operations } from '../../../client/index.ts'
 import { formatMethod, formatTime, t } from '../language/language.ts'
 import { type ItemName, ledger, type ReadItem } from '../node/ledger.ts'
+import { AuthorLine } from '../parts/author-line.tsx'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
@@ -158,7 +159,7 @@ function RevisionRow(props: {
   /** Null if the revision cannot be erased. */
   erase: (() => void) | null
 }): JSX.Element {
-  const { position, timestamp, method, item, erased } = props.revision
+  const { position, timestamp, method, item, erased, by, reason } = props.revision
   const [height = 0, index = 0] = position.split('.').map(Number)
   // Revisions are compared only if neither is erased, because an erased revision has no content.
   const isCompared = method === 'update_item' && erased !== true && props.before?.erased !== true
@@ -167,7 +168,8 @@ function RevisionRow(props: {
     <li class="card">
       <p class="revision-head">
         <strong>{formatMethod(method)}</strong> <Time at={timestamp} />{' '}
-        <a href={formatRoute(ledgerAt(height, index))}>{t().revision(position)}</a>
+        <a href={formatRoute(ledgerAt(height, index))}>{t().revision(position)}</a>{' '}
+        <AuthorLine by={by} reason={reason} />
       </p>
       {erased === true && <p>{t().erasedRevision}</p>}
       {isCompared && <DifferenceList before={props.before?.item} after={item} />}

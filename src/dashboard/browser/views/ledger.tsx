@@ -3,6 +3,7 @@ import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { formatMethod, t } from '../language/language.ts'
 import { type ListedBlock, type ListedEntry, ledger, readBlocks } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
+import { AuthorLine } from '../parts/author-line.tsx'
 import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
 import { Button, Choice, Field, JumpForm, Pages, Time, ViewHead } from '../parts/layout.tsx'
@@ -18,8 +19,8 @@ const ENTRIES_PER_PAGE = 1_000
 
 /** Lists the blocks of the chain, newest first, from the height of the route or the newest block on. */
 export function Ledger({ now }: { now: LedgerRoute }): JSX.Element {
-  const { height, db, method } = now
-  const isSearch = db !== '' || method !== ''
+  const { height, db, method, by } = now
+  const isSearch = db !== '' || method !== '' || by !== ''
   return (
     <>
       <ViewHead title={t().ledger} text={t().ledgerIs} />
@@ -177,6 +178,12 @@ function WantedForm({ now }: { now: LedgerRoute }): JSX.Element {
         ]}
         choose={(method) => change({ method })}
       />
+      <Field
+        label={t().author}
+        placeholder={t().all}
+        value={now.by}
+        onChange={({ currentTarget }) => change({ by: currentTarget.value })}
+      />
     </div>
   )
 }
@@ -240,7 +247,7 @@ function EntryRow(props: {
   useEffect(() => {
     if (isMarked) row.current?.scrollIntoView({ block: 'center' })
   }, [isMarked])
-  const { method, db, serverid: _, ...rest } = entry
+  const { method, db, serverid: _, by, reason, ...rest } = entry
   const id = rest.id ?? Object(rest.item).id
   const attachment: unknown = Object(rest.attachment).name
   return (
@@ -267,6 +274,7 @@ function EntryRow(props: {
           </>
         )}
       </span>
+      <AuthorLine by={by} reason={reason} />
       {rest.item !== undefined && (
         <details>
           <summary>
@@ -291,6 +299,7 @@ const FOUND_PER_SEARCH = 20
 interface EntryFilter {
   readonly db: string
   readonly method: string
+  readonly by: string
 }
 
 interface SearchState {
@@ -311,7 +320,8 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
   const stop = useRef(new AbortController())
   const isWanted = (entry: ListedEntry) =>
     (wanted.db === '' || entry.db === wanted.db) &&
-    (wanted.method === '' || entry.method === wanted.method)
+    (wanted.method === '' || entry.method === wanted.method) &&
+    (wanted.by === '' || entry.by?.sub === wanted.by)
 
   const search = async (start: SearchState | null) => {
     stop.current.abort()
