@@ -66,10 +66,15 @@ export function requireStoreFile(path: string): void {
   }
 }
 
-/** Returns whether the disk of `folder` has almost no free space. */
+/** Returns whether the disk of `folder` has almost no free space; false if somebody has removed the folder. */
 export function isLow(folder: string): boolean {
-  const { bavail, bsize } = statfsSync(folder)
-  return bavail * bsize < FREE_BYTES_MIN
+  try {
+    const { bavail, bsize } = statfsSync(folder)
+    return bavail * bsize < FREE_BYTES_MIN
+  } catch (error) {
+    if (MISSING.has(errorCode(error))) return false
+    throw error
+  }
 }
 
 /** Returns whether `error` means that the disk of `folder` is full, which SQLite may report as another error. */
