@@ -90,12 +90,24 @@ export const EXPLANATIONS: readonly Explanation[] = [
   ],
   [
     'a value of another type in a request, such as `"7"` for an `Integer`',
-    (seen) =>
-      seen.request?.kind !== 'ask' && failsAlone('daicho', /: must be an? [\w.]+(?: \(|$)/)(seen),
+    ({ request, composerError, daichoError }) =>
+      request?.kind !== 'ask' &&
+      (composerError === null || composerError.startsWith('Could not find any functions')) &&
+      /: must be (?:an array|an? [\w.]+(?: \(|$))/.test(daichoError ?? ''),
   ],
   [
     'a resource of another type in a registry, or at the path of another type',
     failsAlone('daicho', /\$class must be|Expected a resource of type/),
+  ],
+  [
+    'several comparisons of one property, of which one is with an empty text',
+    ({ request, code, network, composerError, daichoError }) => {
+      const name =
+        request?.kind === 'query' ? request.name : (/query\("(\w+)"/.exec(code)?.[1] ?? '')
+      const query = network.queries.find((text) => text.startsWith(`query ${name} `)) ?? code
+      const isEmpty = /''/.test(query)
+      return composerError === null && daichoError === null && isEmpty && / AND | OR /.test(query)
+    },
   ],
   ['`!=` within `OR`', failsAlone('composer', /userValue\.every/)],
   ['an empty `permissions.acl` in an archive', failsAlone('composer', /AclFile expects/)],
