@@ -29,8 +29,8 @@ interface Waiting {
 }
 
 /**
- * Signs the log and its state on request, DELAY_MS after a block, and on shutdown. The work is done in a worker thread (`thread.ts`),
- * which is started on first use.
+ * Signs the log and its state on request and DELAY_MS after a block, and the log on shutdown. The work is done in a
+ * worker thread (`thread.ts`), which is started on first use.
  */
 export class LogSigning {
   readonly #start: SignerStart
@@ -43,6 +43,7 @@ export class LogSigning {
   #cancelRest: (() => void) | null = null
   #cancelDelay: (() => void) | null = null
   #isUnsigned = false
+  #isStateDue = false
   /** Called with each new signed head. */
   onSigned: (signed: SignedHeadUpdate) => void = () => {}
   /** Set when signing has stopped permanently. */
@@ -117,6 +118,7 @@ export class LogSigning {
   #signLater(): void {
     this.#cancelDelay ??= this.#platform.schedule.after(DELAY_MS, () => {
       this.#cancelDelay = null
+      this.#isStateDue = true
       this.#sign()
     })
   }
@@ -126,7 +128,9 @@ export class LogSigning {
     this.#worker ??= this.#startWorker()
     this.#isSigning = true
     this.#isUnsigned = false
-    this.#worker.post('sign')
+    const withState = this.#isStateDue || this.#waiting.some(({ isForState }) => isForState)
+    this.#isStateDue = false
+    this.#worker.post(withState ? 'sign state' : 'sign')
   }
 
   #startWorker() {
@@ -173,9 +177,9 @@ export class LogSigning {
     }
     this.#cancelRest = this.#platform.schedule.after(REST_MS, () => {
       this.#cancelRest = null
-      const isLate = signed.stateSize + BACKLOG < signed.size
-      if (this.#waiting.length > 0 || isLate) this.#sign()
-      else if (signed.stateSize < signed.size) this.#signLater()
+      this.#isStateDue ||= signed.stateSize + BACKLOG < signed.size
+      if (this.#waiting.length > 0 || this.#isStateDue) this.#sign()
+      else if (this.#isUnsigned || signed.stateSize < signed.size) this.#signLater()
     })
   }
 

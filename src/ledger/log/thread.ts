@@ -38,8 +38,11 @@ export interface SignerStart extends LogKey {
   readonly durable: boolean
 }
 
-/** Messages to the thread. `sign` signs committed blocks; `close` signs all remaining blocks and ends the thread. */
-export type ToSigner = 'sign' | 'close'
+/**
+ * Messages to the thread. `sign` signs committed blocks, `sign state` also their state; `close` signs all remaining
+ * blocks and ends the thread.
+ */
+export type ToSigner = 'sign' | 'sign state' | 'close'
 
 /**
  * Messages from the thread. If `contradicted` is true, the store contradicts the signed head, and the log is never
@@ -109,7 +112,7 @@ export class LogSigner {
    * Errors: LOG_CONTRADICTED if the store is wrong, which is permanent; STORE_DAMAGED if the store cannot be read,
    * which can be temporary.
    */
-  async advance(): Promise<SignedHeadUpdate> {
+  async advance(withState = false): Promise<SignedHeadUpdate> {
     const entries = await this.#recompute()
     const { size } = this.#walk.frontier
     if (this.#signed?.size !== size) {
@@ -117,7 +120,7 @@ export class LogSigner {
       this.#signedHead.write(note)
       this.#signed = { size, note, head: this.#walk.head }
     }
-    const stateSize = (await this.#state?.advance(size)) ?? 0
+    const stateSize = (await this.#state?.advance(size, withState)) ?? 0
     return { ...this.#signed, stateSize, isBehind: entries >= ENTRIES_PER_SIGNATURE }
   }
 
@@ -165,9 +168,9 @@ export async function serveSigner(
     })
     return opened
   }
-  const sign = async () => {
+  const sign = async (withState: boolean) => {
     try {
-      port.postMessage({ kind: 'signed', signed: await (await signer()).advance() })
+      port.postMessage({ kind: 'signed', signed: await (await signer()).advance(withState) })
     } catch (error) {
       const message = errorMessage(error)
       // Only this error is permanent. Other errors, such as a full disk, can be temporary.
@@ -187,7 +190,7 @@ export async function serveSigner(
   }
   let last: Promise<unknown> = signer().catch(() => {})
   port.on('message', (message) => {
-    last = message === 'close' ? last.then(close) : sign()
+    last = message === 'close' ? last.then(close) : sign(message === 'sign state')
   })
 }
 
