@@ -5,6 +5,7 @@ import { Type } from '../base/shape.ts'
 import {
   acceptAllMethods,
   FailureThrottle,
+  failedLogin,
   type HttpApp,
   PASSWORD_FAILURES,
   parseBasic,
@@ -51,7 +52,9 @@ export async function mountGuardedPath(
       const given = parseBasic(authorization)
       if (given !== null) {
         throttle.fail(client)
-        request.reportDenial({ reason: 'LOGIN_FAILED', subject: given.name })
+        request.reportDenial(
+          failedLogin(given.name, typeof id === 'string' ? pairs.get(id)?.name : undefined),
+        )
       }
       return demandCredentials(reply)
     })

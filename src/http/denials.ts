@@ -8,6 +8,11 @@ export interface Denial {
   readonly subject?: string
 }
 
+/** Returns the denial of a log-in. Names `given` only if it is `known`: another name may be a password in the wrong field. */
+export function failedLogin(given: string, known: string | undefined): Denial {
+  return { reason: 'LOGIN_FAILED', ...(given === known ? { subject: given } : {}) }
+}
+
 /** A denied request. */
 interface DeniedRequest {
   readonly component: string

@@ -3,7 +3,7 @@ export { type Credentials, equalCredentials, parseBasic } from './basic-credenti
 export { acceptStrictJson, arrivingBody, type Pace, readBody } from './body-readers.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
 export { varyByOrigin } from './cross-origin-access.ts'
-export { Denials } from './denials.ts'
+export { Denials, failedLogin } from './denials.ts'
 export { disconnection } from './disconnection.ts'
 export { assetFiles, serveComponentPage, swaggerPage } from './layout.ts'
 export { type Listener, type ListenOptions, startListener } from './listener.ts'

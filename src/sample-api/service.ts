@@ -84,6 +84,11 @@ export class SampleService {
     )
   }
 
+  /** Whether there is a user of this name. */
+  isUser(name: string): boolean {
+    return this.#users.all().has(name)
+  }
+
   /** Whether `token`, which may be any JSON value, is a valid session token. Errors: SharedFileError. */
   async accepts(token: unknown): Promise<boolean> {
     if (typeof token !== 'string') return false

@@ -46,7 +46,7 @@ beforeAll(async () => {
 
 /** Paths whose successful replies are not JSON, because other specifications define their format. */
 const IN_OTHER_FORMS =
-  /^GET \/+api\/+(ledgers\/+(\d+|witness)\/+(checkpoint|vkey|tile\/)|[^/?]+\/+[^/?]+\/+proof)/
+  /^GET \/+api\/+(ledgers\/+(\d+|witness)\/+(checkpoint|state|vkey|tile\/)|[^/?]+\/+[^/?]+\/+proof)/
 
 /** Checks what every reply must fulfil. Needs the method, because replies to HEAD have no body. */
 function expectSound(

@@ -139,7 +139,8 @@ describe('daicho network', () => {
     const folder = temporaryFolder()
     const file = join(folder, 'n.bna')
     const checked = await runDaicho(['network', 'check', sample('bond'), '--json'])
-    expect([checked.code, JSON.parse(checked.stdout)]).toEqual([0, { status: true, findings: [] }])
+    const findings = [expect.objectContaining({ severity: 'warning', path: 'permissions.acl' })]
+    expect([checked.code, JSON.parse(checked.stdout)]).toEqual([0, { status: true, findings }])
     const packed = await runDaicho(['network', 'pack', sample('trade'), '--out', file, '--json'])
     const { sha256 } = JSON.parse(packed.stdout)
     const node = { SYSTEM_FOLDER: folder }

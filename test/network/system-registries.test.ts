@@ -31,6 +31,8 @@ const KINDS = {
   StartBusinessNetwork: 'Transaction',
   Transaction: 'Transaction',
 }
+/** Abstract types, which have no registry, as in Composer. */
+const ABSTRACT = new Set(['Asset', 'Participant', 'Registry', 'Transaction'])
 const QUERIES = `${Object.keys(KINDS)
   .map((name) => `query all${name} { description: "d" statement: SELECT ${SYSTEM}.${name} }`)
   .join('\n')}
@@ -68,7 +70,6 @@ it('lets processors and queries read the network and the registries of its types
     ['AssetRegistry', [registry('Asset', 'Thing')]],
     ['ParticipantRegistry', [registry('Participant', 'Person')]],
     ['TransactionRegistry', [registry('Transaction', 'Ask')]],
-    ['Registry', []],
   ] as const) {
     const registries = `await getAssetRegistry('${SYSTEM}.${name}')`
     expect(
@@ -101,13 +102,18 @@ it('lets processors and queries read the network and the registries of its types
 it('lets processors and queries read all resources of every system type', async () => {
   const node = await started()
   for (const [name, kind] of Object.entries(KINDS)) {
+    expect((await node.send('GET', `/api/queries/all${name}`)).status).toBe(200)
+    if (ABSTRACT.has(name)) {
+      const code = `return get${kind}Registry('${SYSTEM}.${name}')`
+      expect([name, await ask(node, code)]).toEqual([name, [422, 'TRANSACTION_FAILED']])
+      continue
+    }
     const counts = `const registry = await get${kind}Registry('${SYSTEM}.${name}')
       const lists = [await registry.getAll(), await registry.resolveAll(), await query('all${name}')]
       return lists.map((list) => list.length)`
     const [all, resolved, queried] = await ask(node, counts)
     expect([name, resolved, queried]).toEqual([name, all, all])
     expect(all).toBeTypeOf('number')
-    expect((await node.send('GET', `/api/queries/all${name}`)).status).toBe(200)
   }
 })
 

@@ -5,6 +5,7 @@ import {
   type Credentials,
   equalCredentials,
   FailureThrottle,
+  failedLogin,
   type HttpApp,
   HttpRefusal,
   PASSWORD_FAILURES,
@@ -37,8 +38,7 @@ export function basicCheck(credentials: Credentials, monotonic: Clock): BasicChe
     if (given === null || !equalCredentials(given, credentials)) {
       if (given !== null) throttle.fail(client)
       // A browser first asks without credentials, which is no failure.
-      const denial =
-        given === null ? {} : { denial: { reason: 'LOGIN_FAILED', subject: given.name } }
+      const denial = given === null ? {} : { denial: failedLogin(given.name, credentials.name) }
       throw new HttpRefusal(401, 'CREDENTIALS_NEEDED', 'a user name and a password are required', {
         ...{ challenge: 'Basic realm="daicho", charset="UTF-8"', ...denial },
       })

@@ -163,7 +163,8 @@ function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger):
     async (request, reply) => {
       const body: unknown = request.body
       const [name, password] = [field(body, 'name'), field(body, 'password')]
-      const subject = typeof name === 'string' ? { subject: name } : {}
+      // Another name may be a password in the wrong field.
+      const subject = typeof name === 'string' && service.isUser(name) ? { subject: name } : {}
       const login = await service.login(name, password, readAddress(request))
       reply.header('cache-control', 'no-store')
       switch (login.outcome) {
