@@ -3,12 +3,13 @@ import type { Clock } from '../base/clock.ts'
 import { FailureThrottle, toClientKey } from '../http/index.ts'
 import {
   type IssuedToken,
+  isSubject,
   matchesPassword,
   PasswordLimiter,
   TokenError,
   type TokenService,
 } from '../tokens/index.ts'
-import { NAME_LENGTH_MAX, sessionBinding, type User, type UserDirectory } from './users.ts'
+import { sessionBinding, type User, type UserDirectory } from './users.ts'
 
 /** Lifetime of a session token: 24 hours. Source: specification, “Limits”. */
 const SESSION_SECONDS = 24 * 60 * 60
@@ -60,7 +61,7 @@ export class SampleService {
    */
   async login(name: unknown, password: unknown, address: string): Promise<Login> {
     const addressKey = toClientKey(address)
-    if (typeof name !== 'string' || typeof password !== 'string' || name.length > NAME_LENGTH_MAX) {
+    if (typeof name !== 'string' || typeof password !== 'string' || !isSubject(name)) {
       const throttled = this.#throttled(addressKey, '')
       if (throttled === null) this.#byAddress.fail(addressKey)
       return throttled ?? { outcome: 'refused' }

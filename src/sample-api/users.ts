@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { SUBJECT_BYTES_MAX } from '../base/author.ts'
 import { CodedError } from '../base/coded-error.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
 import { parseStrictJson } from '../base/strict-json.ts'
@@ -27,8 +28,6 @@ class UserError extends CodedError<UserErrorCode> {
 }
 
 export const USERS_MAX = 1_000
-/** Maximum length of a user name in characters, which is that of the subject of a token. */
-export const NAME_LENGTH_MAX = 128
 /** Maximum characters of a reason in an error message, because a reason may contain a member name of any length. */
 const REASON_LENGTH_MAX = 300
 
@@ -56,7 +55,7 @@ export type Users = readonly User[]
 export function addUser(users: Users, user: User): Users {
   const { name } = user
   if (!isSubject(name) || !name.isWellFormed()) {
-    const message = `a user name must have 1 to ${NAME_LENGTH_MAX} characters, without control characters`
+    const message = `a user name must have 1 to ${SUBJECT_BYTES_MAX} bytes, without control characters`
     throw new UserError('USER_NAME_UNUSABLE', message)
   }
   if (users.some((known) => known.name === name)) {
