@@ -25,6 +25,7 @@ it('leaves the store in one file without a write-ahead log after closing', async
     'ledger.lock',
     'node.key',
     'signed-head',
+    'state.db',
   ])
 
   const second = await open()

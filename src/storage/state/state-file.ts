@@ -1,4 +1,6 @@
+import { closeSync, existsSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { inheritOwner } from '../../base/files/durable-files.ts'
 import type { Query } from '../sqlite/statements.ts'
 import { toQueries } from '../sqlite/statements.ts'
 import type { PageStore } from './stored-map.ts'
@@ -55,6 +57,10 @@ export class StateFile {
 
   /** Opens `path` for writing, or memory if it is null. A file of another format is emptied. */
   static open(path: string | null): StateFile {
+    if (path !== null) {
+      closeSync(openSync(path, 'a', 0o600))
+      inheritOwner(path)
+    }
     const database = new DatabaseSync(path ?? ':memory:')
     database.exec(
       `PRAGMA page_size = ${PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL`,
@@ -66,8 +72,9 @@ export class StateFile {
     return new StateFile(database)
   }
 
-  /** Opens an existing file for reading; returns null if it has no state yet. */
+  /** Opens an existing file for reading; returns null if there is none, or if it has no state yet. */
   static openReader(path: string): StateFile | null {
+    if (!existsSync(path)) return null
     const database = new DatabaseSync(path, { readOnly: true })
     if (database.prepare('PRAGMA user_version').get()?.user_version === FORMAT) {
       return new StateFile(database)
