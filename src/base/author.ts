@@ -4,7 +4,7 @@ import { isJsonObject, type Json } from './json.ts'
 export type Author = {
   /** The subject: a token's `sub`, or the participant of a network. */
   readonly sub: string
-  /** The issuer: the URL of an OpenID provider, or the name of a network. */
+  /** The issuer, such as the name of a network; absent for a token of this node. */
   readonly iss?: string
 }
 
