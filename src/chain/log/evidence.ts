@@ -38,6 +38,7 @@ export const EVIDENCE_LENGTH_MAX = 1_048_576
 export const EVIDENCE_BEGINNING = { format: 'daicho-evidence', version: 1 } as const
 
 const PAIR = { minItems: 2, maxItems: 2 }
+const CLOSED = { additionalProperties: false }
 const Path = Type.Array(Type.String())
 
 /**
@@ -60,16 +61,19 @@ export const EvidenceFile = Type.Object(
       }),
     ),
     proof: Type.Union([
-      Type.Object({
-        height: Type.Integer(),
-        headers: Type.Unsafe<readonly [string, string]>(Type.Array(Type.String(), PAIR)),
-        paths: Type.Array(Path, PAIR),
-      }),
-      Type.Object({ root: Type.String(), path: Path }),
+      Type.Object(
+        {
+          height: Type.Integer(),
+          headers: Type.Unsafe<readonly [string, string]>(Type.Array(Type.String(), PAIR)),
+          paths: Type.Array(Path, PAIR),
+        },
+        CLOSED,
+      ),
+      Type.Object({ root: Type.String(), path: Path }, CLOSED),
       Type.Null(),
     ]),
   },
-  { description: 'The content of an evidence file, which `daicho verify` checks' },
+  { ...CLOSED, description: 'The content of an evidence file, which `daicho verify` checks' },
 )
 
 /** The content of an evidence file without EVIDENCE_BEGINNING. */
