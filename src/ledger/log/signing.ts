@@ -5,8 +5,8 @@ import type { FromSigner, SignedHeadUpdate, SignerStart, ToSigner } from './thre
 
 /** Minimum time between two signatures. */
 const REST_MS = 100
-/** Maximum time from a block to its signature, and from a signed log to its signed state. */
-const DELAY_MS = 1_000
+/** Time without new blocks after which the log and its state are signed. */
+const IDLE_MS = 1_000
 /** Blocks that the state is behind from which on it is continued without a delay. */
 const BACKLOG = 10_000
 /** Maximum wait of a request for a signature. */
@@ -29,8 +29,9 @@ interface Waiting {
 }
 
 /**
- * Signs the log and its state on request and DELAY_MS after a block, and the log on shutdown. The work is done in a
- * worker thread (`thread.ts`), which is started on first use.
+ * Signs the log and its state on request and when idle, and the log on shutdown. Recomputing blocks costs as much as
+ * writing them, so nothing is signed under load unless a signature is requested. The work is done in a worker thread
+ * (`thread.ts`), which is started on first use.
  */
 export class LogSigning {
   readonly #start: SignerStart
@@ -41,7 +42,8 @@ export class LogSigning {
   #isSigning = false
   /** Cancels the pause after a signature; null if no pause is active. */
   #cancelRest: (() => void) | null = null
-  #cancelDelay: (() => void) | null = null
+  #cancelIdle: (() => void) | null = null
+  #commits = 0
   #isUnsigned = false
   #isStateDue = false
   /** Called with each new signed head. */
@@ -56,8 +58,9 @@ export class LogSigning {
 
   /** Must be called after each durable block. */
   onCommit(): void {
+    this.#commits += 1
     this.#isUnsigned = true
-    this.#signLater()
+    this.#signWhenIdle()
   }
 
   /**
@@ -108,16 +111,21 @@ export class LogSigning {
    */
   async close(): Promise<void> {
     this.#stop(new LedgerError('LOG_STOPPED', 'the node is closing'))
-    this.#cancelDelay?.()
+    this.#cancelIdle?.()
     this.#cancelRest?.()
     const mustSign = this.#start.durable && this.#isUnsigned
     const worker = this.#worker ?? (mustSign ? this.#startWorker() : null)
     await worker?.close('close')
   }
 
-  #signLater(): void {
-    this.#cancelDelay ??= this.#platform.schedule.after(DELAY_MS, () => {
-      this.#cancelDelay = null
+  #signWhenIdle(): void {
+    const commits = this.#commits
+    this.#cancelIdle ??= this.#platform.schedule.after(IDLE_MS, () => {
+      this.#cancelIdle = null
+      if (this.#commits !== commits) {
+        this.#signWhenIdle()
+        return
+      }
       this.#isStateDue = true
       this.#sign()
     })
@@ -179,7 +187,7 @@ export class LogSigning {
       this.#cancelRest = null
       this.#isStateDue ||= signed.stateSize + BACKLOG < signed.size
       if (this.#waiting.length > 0 || this.#isStateDue) this.#sign()
-      else if (this.#isUnsigned || signed.stateSize < signed.size) this.#signLater()
+      else if (this.#isUnsigned || signed.stateSize < signed.size) this.#signWhenIdle()
     })
   }
 
