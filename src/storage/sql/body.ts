@@ -2,8 +2,8 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { ENTRIES_BYTES_MAX, ENTRIES_MAX } from '../../chain/index.ts'
 import { StoreError } from '../port/errors.ts'
 
-/** Characters from which on a body is compressed. A shorter body would not save a page of the file. */
-const PACKED_MIN = 4_096
+/** Characters from which on a body is compressed: those of loads, because the bodies of concurrent writes would take time on the write path. */
+const PACKED_MIN = 65_536
 
 /** Returns the entries of a block as one text, one per line, because canonical JSON has no line feed. */
 export function formatBody(entries: readonly string[]): string {
