@@ -1,5 +1,4 @@
 // Tests the signed state over HTTP. The tests verify with public data and compute roots from their definition.
-import { createHash } from 'node:crypto'
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -9,6 +8,7 @@ import {
   startLedgerNode,
   temporaryFolder,
 } from '../../../test/support/ledger-node.ts'
+import { mapRoot, sha256 } from '../../../test/support/map-root.ts'
 import { roundsOf } from '../../../test/support/rounds.ts'
 import {
   nodeVerifySignature,
@@ -16,21 +16,6 @@ import {
   parseVerifierKey,
   verifyStateProof,
 } from '../../chain/index.ts'
-
-const sha256 = (...parts: (string | Uint8Array)[]) => {
-  const hash = createHash('sha256')
-  for (const part of parts) hash.update(part)
-  return hash.digest()
-}
-
-function rootOf(leaves: readonly (readonly [key: Buffer, value: string])[], depth = 0): Buffer {
-  const [first] = leaves
-  if (first === undefined) return Buffer.alloc(32)
-  if (leaves.length === 1) return sha256(Buffer.of(0), first[0], first[1])
-  const has = (bit: number) =>
-    leaves.filter(([key]) => (((key[depth >> 3] ?? 0) >> (7 - (depth % 8))) & 1) === bit)
-  return sha256(Buffer.of(1), rootOf(has(0), depth + 1), rootOf(has(1), depth + 1))
-}
 
 interface ModelItem {
   position: string
@@ -69,7 +54,7 @@ async function replay(node: LedgerNode): Promise<Model> {
 }
 
 function rootOfModel(model: Model): Buffer {
-  return rootOf(
+  return mapRoot(
     [...model].map(([db, { position, items }]) => {
       const leaves = [...items].map(([id, { position: at, attachments }]) => {
         const names = Object.keys(attachments)
@@ -79,7 +64,7 @@ function rootOfModel(model: Model): Buffer {
         const list = names.length === 0 ? '' : `"attachments":{${sorted.join()}},`
         return [sha256(id), `{${list}"position":"${at}"}`] as const
       })
-      return [sha256(db), `{"items":"${rootOf(leaves).toString('hex')}","position":"${position}"}`]
+      return [sha256(db), `{"items":"${mapRoot(leaves).toString('hex')}","position":"${position}"}`]
     }),
   )
 }

@@ -1,26 +1,10 @@
-import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { mapRoot, sha256 } from '../../../test/support/map-root.ts'
 import { roundsOf } from '../../../test/support/rounds.ts'
 import { mapKey, provenValue } from '../../chain/index.ts'
 import { StateFile } from './state-file.ts'
 import { changeMap, proveValue, readValue, type ValueChange } from './stored-map.ts'
-
-const sha256 = (...parts: (string | Uint8Array)[]) => {
-  const hash = createHash('sha256')
-  for (const part of parts) hash.update(part)
-  return hash.digest()
-}
-
-/** The root of a map, computed from its definition alone. */
-function rootOf(leaves: readonly (readonly [key: Buffer, value: string])[], depth = 0): Buffer {
-  const [first] = leaves
-  if (first === undefined) return Buffer.alloc(32)
-  if (leaves.length === 1) return sha256(Buffer.of(0), first[0], first[1])
-  const has = (bit: number) =>
-    leaves.filter(([key]) => (((key[depth >> 3] ?? 0) >> (7 - (depth % 8))) & 1) === bit)
-  return sha256(Buffer.of(1), rootOf(has(0), depth + 1), rootOf(has(1), depth + 1))
-}
 
 const NAMES = Array.from({ length: 200 }, (_, n) => `name ${n}`)
 const change = fc.tuple(fc.constantFrom(...NAMES), fc.option(fc.nat(999)))
@@ -42,7 +26,7 @@ it('has the root of its definition after any changes, and proves what every name
         }
         root = changeMap(pages, changes)
         expect(Buffer.from(root)).toEqual(
-          rootOf([...model].map(([name, value]) => [sha256(name), value] as const)),
+          mapRoot([...model].map(([name, value]) => [sha256(name), value] as const)),
         )
       }
       for (const name of NAMES.slice(0, 40)) {
