@@ -87,9 +87,13 @@ export {
   evidenceText,
   findContradiction,
   isEvidence,
+  isStateEvidence,
+  openHead,
   parseEvidence,
+  type RecomputeState,
   readableLog,
   type SignedLog,
+  stateEvidence,
   verifyEvidence,
 } from './log/evidence.ts'
 export {
@@ -108,6 +112,7 @@ export {
   openState,
   parseDatabaseState,
   parseItemState,
+  parseState,
   type SignedState,
   stateText,
 } from './log/state.ts'

@@ -422,6 +422,7 @@ export interface Operations {
           proof:
             | { height: number; headers: readonly string[]; paths: readonly (readonly string[])[] }
             | { root: string; path: readonly string[] }
+            | { state: string }
             | null
         } | null
       }[]
@@ -434,6 +435,7 @@ export interface Operations {
         proof:
           | { height: number; headers: readonly string[]; paths: readonly (readonly string[])[] }
           | { root: string; path: readonly string[] }
+          | { state: string }
           | null
       } | null
     }

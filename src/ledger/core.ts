@@ -28,6 +28,7 @@ export {
   type NewChainImportOptions,
 } from './export/import.ts'
 export { type ExportReceiver, type ReadBlock, readExport } from './export/read-export.ts'
+export { StateRecomputation } from './log/recomputed-state.ts'
 export {
   readSigningFiles,
   type SigningFiles,

@@ -17,6 +17,7 @@ import {
   type Checkpoint,
   openCheckpoint,
   ProofError,
+  unverifiedText,
   type VerifierKey,
   type VerifySignature,
 } from './checkpoint.ts'
@@ -27,9 +28,10 @@ import {
   verifyConsistency,
   verifyInclusion,
 } from './proofs.ts'
+import { openState, type SignedState, stateOrigin } from './state.ts'
 
 // Evidence: two checkpoints that one key has signed and that no single log can have, with a proof that needs no other
-// data.
+// data. Or a signed state that is not the state of the blocks that it names, which everyone with these blocks can check.
 
 /** Maximum characters of an evidence file. Two notes and two paths are much shorter. */
 export const EVIDENCE_LENGTH_MAX = 1_048_576
@@ -47,7 +49,10 @@ const Path = Type.Array(Type.String())
  * - two blocks at one height: their headers, and the inclusion path (base64) of each header in the log of its note;
  * - the root (base64) that the larger log had at the size of the smaller log, and the consistency proof from that size,
  *   where the signed root of the smaller log is different;
- * - null for logs of equal size, because their different roots are the proof.
+ * - null for logs of equal size, because their different roots are the proof;
+ * - the root (base64) of the state that the blocks give, where the second note is a signed state with another root. This
+ *   proof needs the blocks.
+ * A signed state names the root of a log, so it may also stand for a checkpoint.
  */
 export const EvidenceFile = Type.Object(
   {
@@ -70,6 +75,7 @@ export const EvidenceFile = Type.Object(
         CLOSED,
       ),
       Type.Object({ root: Type.String(), path: Path }, CLOSED),
+      Type.Object({ state: Type.String() }, CLOSED),
       Type.Null(),
     ]),
   },
@@ -78,7 +84,7 @@ export const EvidenceFile = Type.Object(
 
 /** The content of an evidence file without EVIDENCE_BEGINNING. */
 export type Evidence = Omit<Static<typeof EvidenceFile>, 'format' | 'version'>
-type ForkProof = Evidence['proof']
+type ForkProof = Exclude<Evidence['proof'], { state: string }>
 type HeightProof = Extract<ForkProof, { height: number }>
 
 /** A log with a signed checkpoint. All returned values are verified. Each function can reject with any error. */
@@ -201,6 +207,24 @@ function isContradiction(logs: readonly [Checkpoint, Checkpoint], proof: ForkPro
   return areProven && !areEqual(leaves[0], leaves[1])
 }
 
+/** Returns evidence that `signed` with this note is not the state of its blocks, whose state has the root `state`. */
+export function stateEvidence(
+  { size }: Pick<SignedState, 'size'>,
+  notes: readonly [checkpoint: string, state: string],
+  state: Uint8Array,
+): Evidence {
+  return { what: describeState(size), notes, proof: { state: toBase64(state) } }
+}
+
+function describeState(size: number): string {
+  return `the signed state is not the state of the first ${size} blocks`
+}
+
+/** Whether evidence shows a wrong state, and not two histories. */
+export function isStateEvidence({ proof }: Evidence): boolean {
+  return proof !== null && 'state' in proof
+}
+
 /** The content of verified evidence. */
 export interface Contradiction {
   /** One sentence that describes the contradiction; the sentence in the file is not verified. */
@@ -208,27 +232,63 @@ export interface Contradiction {
   readonly checkpoints: readonly [Checkpoint, Checkpoint]
   /** The first height at which the logs differ, with the headers there; null if only the roots prove the difference. */
   readonly fork: Pick<HeightProof, 'height' | 'headers'> | null
+  /** The signed state that is wrong; null if the evidence shows two histories. */
+  readonly state: SignedState | null
 }
+
+/** Returns the state of the first `size` blocks of the chain. Only called for evidence of a wrong state. */
+export type RecomputeState = (size: number) => Promise<SignedState>
 
 /**
  * Verifies an evidence file with only the public key: the key has signed both notes, and no log can have both
- * checkpoints. Errors: PROOF_MALFORMED, PROOF_WRONG, NOTE_…, CHECKPOINT_….
+ * checkpoints, or the blocks that `recompute` reads have another state than the signed one.
+ * Errors: PROOF_MALFORMED, PROOF_WRONG, NOTE_…, CHECKPOINT_…; those of `recompute`.
  */
 export async function verifyEvidence(
   verifySignature: VerifySignature,
   key: VerifierKey,
   file: string,
+  recompute: RecomputeState = requireChain,
 ): Promise<Contradiction> {
   const { notes, proof } = parseEvidence(file)
   const checkpoints = [
-    await openCheckpoint(verifySignature, key, notes[0]),
-    await openCheckpoint(verifySignature, key, notes[1]),
+    await openHead(verifySignature, key, notes[0]),
+    await openHead(verifySignature, key, notes[1]),
   ] as const
+  if (proof !== null && 'state' in proof) {
+    const state = await openState(verifySignature, key, notes[1])
+    const recomputed = await recompute(state.size)
+    if (!equalBytes(recomputed.log, state.log)) {
+      throw new ProofError('PROOF_WRONG', 'the chain is not the one of the signed state')
+    }
+    if (equalBytes(recomputed.root, state.root)) {
+      throw new ProofError('PROOF_WRONG', 'the signed state is the state of the chain')
+    }
+    return { what: describeState(state.size), checkpoints, fork: null, state }
+  }
   if (!isContradiction(checkpoints, proof)) {
     throw new ProofError('PROOF_WRONG', 'the two signed heads do not contradict each other')
   }
   const what = describeFork(checkpoints, proof)
-  return { what, checkpoints, fork: proof !== null && 'height' in proof ? proof : null }
+  const fork = proof !== null && 'height' in proof ? proof : null
+  return { what, checkpoints, fork, state: null }
+}
+
+async function requireChain(): Promise<never> {
+  throw new ProofError('PROOF_WRONG', 'a wrong state can only be shown with the chain')
+}
+
+/** Opens a signed checkpoint, or the log that a signed state names. Errors: NOTE_…, CHECKPOINT_…. */
+export async function openHead(
+  verifySignature: VerifySignature,
+  key: VerifierKey,
+  note: string,
+): Promise<Checkpoint> {
+  if (!unverifiedText(note).startsWith(`${stateOrigin(key)}\n`)) {
+    return openCheckpoint(verifySignature, key, note)
+  }
+  const { size, log } = await openState(verifySignature, key, note)
+  return { origin: key.name, size, root: log }
 }
 
 /** Whether a file has the form of evidence, valid or not. */

@@ -89,7 +89,7 @@ export interface SignedState {
 }
 
 /** Returns the first line of a signed state: not the origin of the log, so that it is no checkpoint of the log. */
-function stateOrigin(key: Pick<VerifierKey, 'name'>): string {
+export function stateOrigin(key: Pick<VerifierKey, 'name'>): string {
   return `${key.name}/state`
 }
 
@@ -102,7 +102,7 @@ export function stateText(
 }
 
 /** Parses the text of a signed state of the log of `key`. Errors: CHECKPOINT_MALFORMED, CHECKPOINT_FOREIGN. */
-function parseState(key: Pick<VerifierKey, 'name'>, text: string): SignedState {
+export function parseState(key: Pick<VerifierKey, 'name'>, text: string): SignedState {
   const { origin, size, root } = parseCheckpoint(text)
   if (origin !== stateOrigin(key)) {
     throw new ProofError(

@@ -23,6 +23,7 @@ import {
   parsePolicy,
   parseVerifierKey,
   quorumPolicy,
+  type SignedState,
   type VerifierKey,
   verifierKeyText,
   verifyEvidence,
@@ -46,6 +47,8 @@ export interface VerifyFlags {
   readonly token?: string
   /** The proof file of the entry that erased the proven entry. */
   readonly erasure?: string
+  /** The chain whose state is recomputed: a folder, a database or an export. */
+  readonly chain?: string
   /** Keys of witnesses. */
   readonly witness?: readonly string[]
   /** Minimum number of the witnesses in `witness` that must have cosigned. */
@@ -295,7 +298,10 @@ export async function verifyEvidenceFile(path: string, flags: VerifyFlags): Prom
   const key = requireGivenKey(flags)
   try {
     const file = readFileSync(path, 'utf8')
-    const { what, checkpoints, fork } = await verifyEvidence(nodeVerifySignature, key, file)
+    const recompute = (size: number) => requireChainState(flags, size)
+    const { what, checkpoints, fork, state } = await verifyEvidence(
+      ...([nodeVerifySignature, key, file, recompute] as const),
+    )
     const sizes = checkpoints.map(({ size }) => size)
     const roots = checkpoints.map(({ root }) => Buffer.from(root).toString('hex'))
     const ids = fork?.headers.map((header) => hash('sha512', header, 'hex')) ?? null
@@ -303,12 +309,25 @@ export async function verifyEvidenceFile(path: string, flags: VerifyFlags): Prom
       key: verifierKeyText(key),
       log: sizes.map((size, at) => `${size} blocks, root ${roots[at]}`),
       block: (ids ?? []).map((id) => `height ${fork?.height}, id ${id}`),
+      state: state === null ? null : `${Buffer.from(state.root).toString('hex')}, signed`,
     })
     const result = { status: true, what, sizes, roots, height: fork?.height ?? null, ids }
     print(flags.json, result, `The evidence is valid: ${what}.\n${fields}`)
   } catch (error) {
     printDifference(error, flags)
   }
+}
+
+/** Recomputes the state of the chain in `--chain`. Errors: Exit (usage) without the flag; as for `recomputeChain`. */
+export async function requireChainState(
+  { chain }: VerifyFlags,
+  size: number,
+): Promise<SignedState> {
+  if (chain !== undefined) return (await import('./export.ts')).recomputeChain(chain, size)
+  throw new Exit(
+    EXIT.usage,
+    'only the chain shows that a state is wrong: give a folder or an export with --chain',
+  )
 }
 
 export function requireGivenKey(flags: VerifyFlags): VerifierKey {

@@ -1,14 +1,17 @@
+import assert from 'node:assert/strict'
 import { createReadStream, existsSync, statSync } from 'node:fs'
-import { findErased } from '../../chain/index.ts'
+import { findErased, type SignedState } from '../../chain/index.ts'
 import {
   type ExportEnd,
   ExportError,
   type ExportFinding,
   exportLines,
   readExport,
+  StateRecomputation,
   signedHeadFinding,
 } from '../../ledger/core.ts'
 import {
+  ChainWalk,
   type Effect,
   isDatabaseUrl,
   openStoreReader,
@@ -77,6 +80,51 @@ export async function onExport<Result>(path: string, work: () => Promise<Result>
   } catch (error) {
     if (!(error instanceof ExportError) || error.code !== 'EXPORT_FOREIGN') throw error
     throw new Exit(EXIT.usage, `there is no export in ${path}: ${error.message}`, { cause: error })
+  }
+}
+
+/**
+ * Verifies the chain at `path`, a folder, a database or an export, and returns the state of its first `size` blocks.
+ * Errors: Exit (finding) if the chain is damaged; ExportError.
+ */
+export async function recomputeChain(path: string, size: number): Promise<SignedState> {
+  if (!isDatabaseUrl(path) && !(existsSync(path) && statSync(path).isDirectory())) {
+    return recomputeExport(path, size)
+  }
+  const store = await openStoreReader(path, { frozen: false })
+  const recomputation = new StateRecomputation(store.serverId, size)
+  try {
+    const walk = await ChainWalk.from(store, 0)
+    for (;;) {
+      const { blocks, finding } = await walk.next(size)
+      if (finding !== null) throw new Exit(EXIT.finding, `the chain is damaged: ${finding.what}`)
+      if (blocks.length === 0) return recomputation.end()
+      for (const block of blocks) recomputation.push(block)
+    }
+  } finally {
+    recomputation.close()
+    await store.close()
+  }
+}
+
+async function recomputeExport(path: string, size: number): Promise<SignedState> {
+  const opened: StateRecomputation[] = []
+  try {
+    await onExport(path, () =>
+      readExport(readBytes(path), {
+        async header({ serverId }) {
+          opened.push(new StateRecomputation(serverId, size))
+        },
+        async blocks(blocks) {
+          for (const { block } of blocks) opened[0]?.push(block)
+        },
+      }),
+    )
+    const [recomputation] = opened
+    assert(recomputation !== undefined, 'readExport passes the header first')
+    return recomputation.end()
+  } finally {
+    for (const recomputation of opened) recomputation.close()
   }
 }
 

@@ -1,7 +1,20 @@
 import { isoTime } from '../../base/iso-time.ts'
-import { nodeVerifySignature, positionText, verifyStateProof } from '../../chain/index.ts'
+import {
+  equalBytes,
+  nodeVerifySignature,
+  ProofError,
+  positionText,
+  type SignedState,
+  verifyStateProof,
+} from '../../chain/index.ts'
 import { formatFields, print } from '../output/output.ts'
-import { printDifference, readProofFile, requireGivenKey, type VerifyFlags } from './audit.ts'
+import {
+  printDifference,
+  readProofFile,
+  requireChainState,
+  requireGivenKey,
+  type VerifyFlags,
+} from './audit.ts'
 
 /** Verifies the state proof at `path`, and prints what it proves. Errors: Exit (usage). */
 export async function verifyState(path: string, flags: VerifyFlags): Promise<void> {
@@ -9,6 +22,7 @@ export async function verifyState(path: string, flags: VerifyFlags): Promise<voi
   try {
     const proven = await verifyStateProof(nodeVerifySignature, key, readProofFile(path))
     const { db, id, kind, state, revision } = proven
+    if (flags.chain !== undefined) await requireState(state, flags)
     const position = revision === null ? null : positionText(revision.position)
     const attachments = Object.fromEntries(
       [...(revision?.attachments ?? [])].map(([name, at]) => [name, positionText(at)]),
@@ -33,4 +47,18 @@ export async function verifyState(path: string, flags: VerifyFlags): Promise<voi
   } catch (error) {
     printDifference(error, flags)
   }
+}
+
+/** Throws PROOF_WRONG unless `state` is the state of the chain in `--chain`. Errors: as for `requireChainState`. */
+async function requireState({ size, root, log }: SignedState, flags: VerifyFlags): Promise<void> {
+  const recomputed = await requireChainState(flags, size)
+  if (recomputed.size !== size || !equalBytes(recomputed.log, log)) {
+    const what = `the first ${size} blocks of the chain are not those of the signed state`
+    throw new ProofError('PROOF_WRONG', what)
+  }
+  if (equalBytes(recomputed.root, root)) return
+  throw new ProofError(
+    'PROOF_WRONG',
+    `the signed state is not the state of the first ${size} blocks`,
+  )
 }

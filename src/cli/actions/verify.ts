@@ -24,7 +24,7 @@ export async function runVerify(target: string, flags: VerifyFlags): Promise<voi
     return (await import('./audit.ts')).auditUrl(target, flags)
   }
   if (hasBeginning(target, STATE_PROOF_BEGINNING)) {
-    refuseFlags(flags, 'a state proof', ['key'])
+    refuseFlags(flags, 'a state proof', ['key', 'chain'])
     return (await import('./verify-state.ts')).verifyState(target, flags)
   }
   if (hasBeginning(target, PROOF_BEGINNING)) {
@@ -32,7 +32,7 @@ export async function runVerify(target: string, flags: VerifyFlags): Promise<voi
     return (await import('./audit.ts')).verifyProof(target, flags)
   }
   if (isEvidenceFile(target)) {
-    refuseFlags(flags, 'evidence', ['key'])
+    refuseFlags(flags, 'evidence', ['key', 'chain'])
     return (await import('./audit.ts')).verifyEvidenceFile(target, flags)
   }
   refuseFlags(flags, 'a folder or an export', [])

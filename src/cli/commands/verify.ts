@@ -23,6 +23,10 @@ export function verifyCommand(): Command {
       'for a URL: file for the state of the last audit (default: a file in ~/.daicho)',
     )
     .option(
+      '--chain <what>',
+      'for a state proof, or evidence of a wrong state: folder, postgres:// URL or export whose state is recomputed',
+    )
+    .option(
       '--token <token>',
       'for a URL: token if the node requires one, or a file that contains it',
       textOrFile,
@@ -44,7 +48,7 @@ export function verifyCommand(): Command {
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: everything is valid, or the evidence proves two histories. 1: a difference was found and printed.\n2: nothing to verify.',
+      '\nExit code 0: everything is valid, or the evidence is. 1: a difference was found and printed.\n2: nothing to verify.',
     )
     .action(run('runVerify'))
 }

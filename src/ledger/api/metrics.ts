@@ -169,7 +169,7 @@ function peerMetrics(registry: Registry, { mirrors }: LedgerService): void {
   addPerPeer(
     'daicho_peer_frozen',
     '1 if the key of the chain has signed two histories',
-    ({ evidence }) => (evidence === null ? 0 : 1),
+    ({ isFrozen }) => (isFrozen ? 1 : 0),
   )
   addGauge(
     registry,

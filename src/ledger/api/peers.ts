@@ -201,8 +201,8 @@ function evidenceReply(evidence: Evidence | null) {
   return evidence && { ...EVIDENCE_BEGINNING, ...evidence }
 }
 
-function toPeerState({ evidence, error, currentMs, blocks, ofBlocks }: PeerStatus) {
-  if (evidence !== null) return 'frozen' as const
+function toPeerState({ isFrozen, error, currentMs, blocks, ofBlocks }: PeerStatus) {
+  if (isFrozen) return 'frozen' as const
   if (error !== null) return 'failing' as const
   return currentMs === null || blocks < ofBlocks ? ('behind' as const) : ('current' as const)
 }

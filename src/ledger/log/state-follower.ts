@@ -258,7 +258,7 @@ export class StateFollower {
 const NO_ITEMS = new Uint8Array(32)
 
 /** Returns the stored state of a database, or null. Errors: STORE_DAMAGED. */
-function storedDatabase(file: StateFile, db: string) {
+export function storedDatabase(file: StateFile, db: string) {
   const value = readValue(file.pages(DATABASES_MAP), db)
   return value === null ? null : parseDatabaseState(value)
 }

@@ -1,7 +1,7 @@
 import { sign } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Block, signedNote, stateText } from '../../chain/index.ts'
+import { type Block, type SignedState, signedNote, stateText } from '../../chain/index.ts'
 import { STATE_FILE, StateFile, StoreError, type StoreReader } from '../../storage/index.ts'
 import { type LogKey, rootAt } from './signed-head.ts'
 import { StateFollower } from './state-follower.ts'
@@ -16,23 +16,36 @@ const NONE = -1
 /** Calls of `advance` after a failure that do nothing. */
 const SKIPS_AFTER_FAILURE = 20
 
+/** Returns the note for a state; null if it has none. */
+export type StateNote = (state: SignedState) => string | null
+
+/** Signs states with the key of a log. */
+export function stateSigner({ verifier, privateKey }: LogKey): StateNote {
+  return (state) =>
+    signedNote(verifier, stateText(verifier, state), (message) => sign(null, message, privateKey))
+}
+
 /**
- * Keeps the signed state of a log in its file. The state is derived: whatever happens to the file, it is followed again
+ * Keeps the state of a log, with its note, in its file. The state is derived: whatever happens to the file, it is followed again
  * from the chain. A failure here never stops the log.
  */
 export class StateKeeper {
   readonly #path: string
-  readonly #store: StoreReader
-  readonly #key: LogKey
+  readonly #store: Pick<StoreReader, 'serverId' | 'blocks' | 'treeNodes'>
+  readonly #note: StateNote
   #opened: { readonly file: StateFile; readonly follower: StateFollower } | null = null
   /** Number of blocks of the signed state in the file; -1 if there is none. */
   #committed = NONE
   #skips = 0
 
-  constructor(folder: string, store: StoreReader, key: LogKey) {
+  constructor(
+    folder: string,
+    store: Pick<StoreReader, 'serverId' | 'blocks' | 'treeNodes'>,
+    note: StateNote,
+  ) {
     this.#path = join(folder, STATE_FILE)
     this.#store = store
-    this.#key = key
+    this.#note = note
   }
 
   /** Adds a block of the log, unless the state is behind it. */
@@ -64,6 +77,11 @@ export class StateKeeper {
     return this.#committed
   }
 
+  /** The note of the stored state, or null. */
+  get note(): string | null {
+    return this.#opened?.file.head().note ?? null
+  }
+
   close(): void {
     this.#opened?.file.close()
     this.#opened = null
@@ -81,11 +99,7 @@ export class StateKeeper {
 
   #commit(follower: StateFollower, log: Uint8Array): void {
     const { size } = follower
-    const { verifier, privateKey } = this.#key
-    follower.commit((root) => {
-      const text = stateText(verifier, { size, root, log })
-      return signedNote(verifier, text, (message) => sign(null, message, privateKey))
-    })
+    follower.commit((root) => this.#note({ size, root, log }))
     this.#committed = size
   }
 

@@ -18,7 +18,7 @@ import {
   signHead,
   temporaryHead,
 } from './signed-head.ts'
-import { StateKeeper } from './state-keeper.ts'
+import { StateKeeper, stateSigner } from './state-keeper.ts'
 
 // Program of the worker thread that recomputes the chain and signs the log, so that requests and commits do not wait
 // for this work.
@@ -158,7 +158,7 @@ export async function serveSigner(
   const signedHead = durable ? signedHeadFile(folder) : temporaryHead()
   const store = await openStoreReader(location, { frozen: false })
   const key = { verifier, privateKey }
-  const state = new StateKeeper(folder, store, key)
+  const state = new StateKeeper(folder, store, stateSigner(key))
   let opened: Promise<LogSigner> | null = null
   // `LogSigner.open` can fail temporarily, so the next request tries again.
   const signer = () => {

@@ -1,10 +1,18 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
-import { logOrigin, nodeVerifySignature, openCheckpoint, ProofError } from '../../chain/index.ts'
-import { LOCK_FILE, type StoreReader } from '../../storage/index.ts'
+import {
+  equalBytes,
+  logOrigin,
+  nodeVerifySignature,
+  openCheckpoint,
+  ProofError,
+  parseState,
+} from '../../chain/index.ts'
+import { LOCK_FILE, STATE_FILE, StateFile, type StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { findNodeKey, type NodeKey } from './node-key.ts'
+import { recomputeState } from './recomputed-state.ts'
 import { parseSignedHead, requireSignedHead, SIGNED_HEAD_FILE } from './signed-head.ts'
 
 /** The files of a data folder that concern the signatures of its node: the key and the signed head. */
@@ -12,6 +20,8 @@ export interface SigningFiles {
   readonly key: NodeKey | 'missing' | 'malformed'
   /** Content of `signed-head`, or null. */
   readonly head: string | null
+  /** The signed state in `state.db`, or null. */
+  readonly state: string | null
   /** Whether a node or an import has used the folder. If not, the folder is a backup, which has no signed head. */
   readonly isUsed: boolean
 }
@@ -26,9 +36,45 @@ export function readSigningFiles(folder: string): SigningFiles {
   return {
     key: readKey(folder),
     head: fileExists(path) ? readFileSync(path, 'utf8') : null,
+    state: readState(join(folder, STATE_FILE)),
     isUsed: existsSync(join(folder, LOCK_FILE)),
   }
 }
+
+/** Returns the signed state in a state file; null if the file is damaged, because the node then makes it again. */
+function readState(path: string): string | null {
+  try {
+    const file = StateFile.openReader(path)
+    const note = file?.head().note ?? null
+    file?.close()
+    return note
+  } catch {
+    return null
+  }
+}
+
+/** Recomputes the signed state from the chain. Returns a message if it is wrong, or null. Errors: StoreError. */
+export async function stateFinding(
+  store: StoreReader,
+  note: string | null,
+): Promise<string | null> {
+  if (note === null) return null
+  try {
+    // The state of a mirror has no signature if the owner of the chain has not signed it.
+    const text = note.slice(0, note.indexOf('\n\n') + 1)
+    const signed = parseState({ name: logOrigin(store.serverId) }, text)
+    const { size, root, log } = await recomputeState(store, signed.size)
+    const isSame = equalBytes(root, signed.root) && equalBytes(log, signed.log)
+    if (size === signed.size && isSame) return null
+    return `${STATE_FILE} has a signed state that is not the state of the first ${signed.size} blocks: ${AGAIN}`
+  } catch (error) {
+    if (!(error instanceof ProofError)) throw error
+    return `${STATE_FILE} has no signed state of this chain: ${AGAIN}`
+  }
+}
+
+const AGAIN =
+  'remove the file while no node uses the folder; the node then computes the state again'
 
 function readKey(folder: string): SigningFiles['key'] {
   try {

@@ -8,7 +8,7 @@ import {
   verifyBlobs,
   verifyStore,
 } from '../../storage/index.ts'
-import { type SigningFiles, signingFinding } from '../log/verify-signing.ts'
+import { type SigningFiles, signingFinding, stateFinding } from '../log/verify-signing.ts'
 
 /** Result of a verification of a store and its attachments. */
 export type NodeVerification = Verification & BlobVerification
@@ -44,9 +44,12 @@ export async function verifyNode(
         ...(progress === undefined ? {} : { progress }),
         ...(threads === undefined ? {} : { threads }),
       })
-      const signed = signing === null ? null : await signingFinding(store, signing)
-      const head = signed === null ? null : { height: null, index: null, what: signed }
-      const finding = verification.finding ?? head
+      let { finding } = verification
+      if (finding === null && signing !== null) {
+        const signed =
+          (await signingFinding(store, signing)) ?? (await stateFinding(store, signing.state))
+        finding = signed === null ? null : { height: null, index: null, what: signed }
+      }
       if (finding !== null) return { ...verification, ...NO_BLOBS, finding }
       const blobs = await verifyBlobs(store, location, {
         isMirror,

@@ -22,6 +22,7 @@ export const statusOfPeers = {
 export type PeerErrorCode =
   | keyof typeof statusOfPeers
   | 'REPLY_REFUSED' // the peer replied with an error
+  | 'STATE_WRONG' // the signed state is not the state of the blocks
   | 'REPLY_MALFORMED' // the reply does not have the expected format
   | 'RESTORE_OVER_STORE' // the folder has a store that is not the chain of the peer
   | 'RESTORE_WITHOUT_KEY' // the folder does not have the key of the chain

@@ -9,6 +9,7 @@ import {
   evidenceText,
   findContradiction,
   headerText,
+  isStateEvidence,
   nodesFromTiles,
   nodeVerifySignature,
   openCheckpoint,
@@ -64,9 +65,10 @@ function unreadable(name: string): Evidence {
   return { what: `${name} cannot be read`, notes: ['', ''], proof: null }
 }
 
-/** Stores evidence durably, unless evidence is stored already. */
+/** Stores evidence durably, unless evidence is stored already. Two histories replace a wrong state. */
 export function storeEvidence(folder: string, evidence: Evidence): void {
-  if (readEvidence(folder) !== null) return
+  const stored = readEvidence(folder)
+  if (stored !== null && (!isStateEvidence(stored) || isStateEvidence(evidence))) return
   writeDurably(join(folder, FILE), evidenceText(evidence))
 }
 

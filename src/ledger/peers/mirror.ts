@@ -9,6 +9,8 @@ import {
   findContradiction,
   frontierAt,
   frontierRoot,
+  isStateEvidence,
+  logOrigin,
   type RawBlock,
   type VerifierKey,
   verifyConsistency,
@@ -20,6 +22,7 @@ import {
   requireFolder,
   type Store,
   StoreError,
+  type StoreReader,
   writeDurably,
 } from '../../storage/index.ts'
 import { rootAt } from '../log/signed-head.ts'
@@ -27,6 +30,7 @@ import { type Platform, systemPlatform } from '../platform.ts'
 import { type DecodedBlock, decodeNextBlock } from '../write/decoded-block.ts'
 import { ChainBlobs } from './blobs.ts'
 import type { BlockPage } from './block-page.ts'
+import { ComparedState } from './compared-state.ts'
 import { PeerError } from './errors.ts'
 import {
   CheckpointVerifier,
@@ -118,11 +122,13 @@ export class Mirror {
   readonly #options: MirrorOptions
   readonly #store: Store
   /** Reads the store, but waits for an append in progress, because the store must not be used during an append. */
-  readonly #idleStore: StoredBlocks
+  readonly #idleStore: StoredBlocks & Pick<StoreReader, 'blocks'>
   /** The append in progress, or null. */
   #appending: Promise<void> | null = null
   readonly #files: BlobStore
   readonly #checkpoints: CheckpointVerifier
+  readonly #state: ComparedState
+  #isComparingState = false
   #chain: ChainState
   #seen: SignedCheckpoint | null
   /** The note in the checkpoint file if this object has written it, otherwise null. */
@@ -136,7 +142,9 @@ export class Mirror {
       serverId: store.serverId,
       treeNodes: (...nodes) => this.#whenIdle(() => store.treeNodes(...nodes)),
       headers: (...range) => this.#whenIdle(() => store.headers(...range)),
+      blocks: (...range) => this.#whenIdle(() => store.blocks(...range)),
     }
+    this.#state = new ComparedState(options.folder, this.#idleStore, options.key)
     this.#files = opened.files
     this.blobs = new ChainBlobs(opened.store.attachments, opened.files, options.blobBytesMax)
     this.#checkpoints = opened.checkpoints
@@ -190,6 +198,11 @@ export class Mirror {
   /** Evidence against the key of this chain, or null. */
   get evidence(): Evidence | null {
     return readEvidence(this.#options.folder)
+  }
+
+  /** Whether the key of this chain has signed two histories. */
+  get isFrozen(): boolean {
+    return this.evidence !== null && !isStateEvidence(this.evidence)
   }
 
   /** Verifies a checkpoint of this chain. Errors: ProofError. */
@@ -286,7 +299,34 @@ export class Mirror {
     }
   }
 
+  /**
+   * Recomputes the state that the owner of the chain has signed in `note`, as soon as its blocks are stored, and stores
+   * evidence if it is wrong. Errors: STATE_WRONG as long as there is evidence; LOG_UNPROVEN, MIRROR_FROZEN; ProofError.
+   */
+  async compareState(note: string): Promise<void> {
+    if (this.evidence !== null) throw frozen(this.evidence)
+    if (this.#isComparingState) return
+    this.#isComparingState = true
+    try {
+      const state = await this.#state.next(note)
+      if (state === null || state.size > this.size) return
+      const checkpoint = { origin: logOrigin(this.serverId), ...state, root: state.log }
+      const unread = () => Promise.reject(new Error('the log of a state is not read'))
+      await this.detectFork({ checkpoint, prefix: unread, blocks: null }, () =>
+        this.requireConsistent(checkpoint, unread),
+      )
+      const about = this.#checkpointNote ?? this.#seen?.note ?? note
+      const evidence = await this.#state.compare(state, about)
+      if (evidence === null) return
+      storeEvidence(this.#options.folder, evidence)
+      throw frozen(evidence)
+    } finally {
+      this.#isComparingState = false
+    }
+  }
+
   async close(): Promise<void> {
+    this.#state.close()
     await this.#files.close()
     await this.#store.close()
   }
@@ -323,7 +363,8 @@ export class Mirror {
 
   #requireNotFrozen(): void {
     const { evidence } = this
-    if (evidence !== null) throw frozen(evidence)
+    // The blocks are right even if the state that the node has signed is wrong.
+    if (evidence !== null && this.isFrozen) throw frozen(evidence)
   }
 
   #storeCheckpoint({ note }: SignedCheckpoint): void {
@@ -406,7 +447,9 @@ export async function appendBlocks<Decoded extends DecodedBlock>(
   })
 }
 
-function frozen({ what }: Evidence): PeerError {
+function frozen(evidence: Evidence): PeerError {
+  const { what } = evidence
+  if (isStateEvidence(evidence)) return new PeerError('STATE_WRONG', what)
   return new PeerError('MIRROR_FROZEN', `the key has signed two histories: ${what}`)
 }
 
@@ -549,7 +592,7 @@ class Proofs {
  * sends no valid proof.
  */
 export async function compare(mirror: Mirror, source: ChainSource): Promise<void> {
-  if (mirror.evidence !== null) return
+  if (mirror.isFrozen) return
   const head = await mirror.opened(await source.checkpoint())
   await mirror.detectFork(shownLog(head, source), () =>
     mirror.requireConsistent(head, (from, to) => source.consistency(from, to)),

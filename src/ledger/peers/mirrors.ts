@@ -2,7 +2,12 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
 import { startWorker, type WorkerThread } from '../../base/worker/worker.ts'
-import { type Evidence, parseVerifierKey, type VerifierKey } from '../../chain/index.ts'
+import {
+  type Evidence,
+  isStateEvidence,
+  parseVerifierKey,
+  type VerifierKey,
+} from '../../chain/index.ts'
 import {
   openBlobStore,
   openStoreReader,
@@ -36,7 +41,10 @@ export interface PeerStatus extends PeerState {
   readonly push: boolean
   /** Whether the peer comes from the settings. */
   readonly fixed: boolean
+  /** Evidence of two histories, or of a wrong signed state; null if there is none. */
   readonly evidence: Evidence | null
+  /** Whether the key of the chain has signed two histories. */
+  readonly isFrozen: boolean
 }
 
 export interface OpenMirror {
@@ -113,13 +121,21 @@ export class Mirrors {
     return this.#list.all.map((peer) => {
       const { serverId, vkey, push } = peer
       const evidence = readEvidence(mirrorFolder(this.#start.folder, serverId))
-      return { ...this.#state(peer), vkey, push, fixed: this.#list.isFixed(peer), evidence }
+      const isFrozen = evidence !== null && !isStateEvidence(evidence)
+      return {
+        ...this.#state(peer),
+        vkey,
+        push,
+        fixed: this.#list.isFixed(peer),
+        evidence,
+        isFrozen,
+      }
     })
   }
 
   /** Number of frozen mirrors among the chains of the peers. */
   get frozenCount(): number {
-    const frozen = this.peers().filter(({ evidence }) => evidence !== null)
+    const frozen = this.peers().filter(({ isFrozen }) => isFrozen)
     return new Set(frozen.map(({ serverId }) => serverId)).size
   }
 

@@ -105,6 +105,11 @@ export class PeerClient {
     return (await this.#get(this.#path('checkpoint'))).toString()
   }
 
+  /** Returns a signed state, as a note. */
+  async state(): Promise<string> {
+    return (await this.#get(this.#path('state'))).toString()
+  }
+
   /** Returns a consistency proof. `signal` aborts the request. */
   async consistency(
     from: number,

@@ -43,6 +43,8 @@ const RETRY_MS_MAX = 30_000
  * because a node does not sign more often than this.
  */
 const SOON_MS = 100
+/** Interval of comparing a signed state while blocks arrive, because the peer must then compute it in between. */
+const STATE_UNDER_LOAD_MS = 60_000
 /** Maximum mirrors that one call of `#compareChains` compares. The next call continues with the others. */
 const COMPARED_PER_ROUND_MAX = 16
 /** Maximum characters of an error message that users see. Limited, because peers can influence some messages. */
@@ -286,6 +288,8 @@ class MirrorsThread {
     let currentMs: number | null = null
     let retryMs = intervalMs
     let sinceOwnChainMs = 0
+    let sinceStateMs = 0
+    let stateError: ErrorSummary | null = null
     while (!signal.aborted) {
       let isMore = false
       const pushed = () => {
@@ -309,6 +313,12 @@ class MirrorsThread {
         if (task.error !== null) error ??= errorSummary(task.error)
         task.start()
       }
+      sinceStateMs += delayMs
+      if (pullError === null && (!isMore || sinceStateMs >= STATE_UNDER_LOAD_MS)) {
+        sinceStateMs = 0
+        stateError = await this.#compareState(peer, source)
+      }
+      error ??= stateError
       await this.#report(peer, { currentMs, error, absent: fetches.missing })
       // Checks the chains below once per interval, even if the syncs are more frequent because blocks arrive.
       sinceOwnChainMs += delayMs
@@ -389,6 +399,19 @@ class MirrorsThread {
       if (message !== null) this.#send({ kind: 'conflict', message })
     } catch {
       // Ignores the error, because a peer that does not reply or does not have this chain shows no conflict.
+    }
+  }
+
+  /** Compares the signed state of a peer with its chain. Returns the error if the state is wrong. */
+  async #compareState(peer: KnownPeer, source: PeerClient): Promise<ErrorSummary | null> {
+    try {
+      const note = await source.state()
+      await (await this.#mirror(peer)).compareState(note)
+      return null
+    } catch (error) {
+      // Ignores other errors, because another mirror at the URL of the peer signs no state.
+      const isWrong = error instanceof PeerError && error.code === 'STATE_WRONG'
+      return isWrong ? errorSummary(error) : null
     }
   }
 

@@ -55,13 +55,13 @@ export class StateFile {
     this.#queries = toQueries(database, SQL)
   }
 
-  /** Opens `path` for writing, or memory if it is null. A file of another format is emptied. */
+  /** Opens `path` for writing, or a temporary file if it is null. A file of another format is emptied. */
   static open(path: string | null): StateFile {
     if (path !== null) {
       closeSync(openSync(path, 'a', 0o600))
       inheritOwner(path)
     }
-    const database = new DatabaseSync(path ?? ':memory:')
+    const database = new DatabaseSync(path ?? '')
     database.exec(
       `PRAGMA page_size = ${PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL`,
     )

@@ -145,9 +145,11 @@ export function EvidenceNotice(props: { title: string; evidence: KeyEvidence }):
   const { title, evidence } = props
   return (
     <div class="notice bad stacked">
-      <p>
-        <strong>{title}</strong> {t().frozenMeans}
-      </p>
+      {isStateProof(evidence) || (
+        <p>
+          <strong>{title}</strong> {t().frozenMeans}
+        </p>
+      )}
       <p>
         {t().evidence} {visible(evidence.what)}
       </p>
@@ -165,6 +167,11 @@ export function EvidenceNotice(props: { title: string; evidence: KeyEvidence }):
       </details>
     </div>
   )
+}
+
+/** Whether the evidence shows a wrong signed state, and not two histories. */
+function isStateProof({ proof }: KeyEvidence): boolean {
+  return proof !== null && 'state' in proof
 }
 
 function encodedFile(evidence: KeyEvidence): string {

@@ -1,0 +1,74 @@
+import {
+  type Evidence,
+  equalBytes,
+  nodeVerifySignature,
+  openState,
+  parseState,
+  type SignedState,
+  stateEvidence,
+  stateText,
+  type VerifierKey,
+} from '../../chain/index.ts'
+import type { StoreReader } from '../../storage/index.ts'
+import { StateKeeper } from '../log/state-keeper.ts'
+
+interface OpenedState extends SignedState {
+  readonly note: string
+}
+
+/**
+ * Recomputes the state of a mirrored chain, and compares it with the states that the owner of the chain has signed. Each
+ * signed state is compared at its own size, one after the other.
+ */
+export class ComparedState {
+  readonly #key: VerifierKey
+  readonly #keeper: StateKeeper
+  /** The signed state to compare next; null after a comparison. */
+  #next: OpenedState | null = null
+  #comparedNote: string | null = null
+
+  constructor(
+    folder: string,
+    store: Pick<StoreReader, 'serverId' | 'blocks' | 'treeNodes'>,
+    key: VerifierKey,
+  ) {
+    this.#key = key
+    // The file has the recomputed state, with the signature of the owner if the owner has signed this state.
+    this.#keeper = new StateKeeper(folder, store, (state) => {
+      const text = `${stateText(key, state)}\n`
+      return this.#next?.note.startsWith(text) === true ? this.#next.note : text
+    })
+  }
+
+  /** Returns the next signed state to compare, or null: the one in `note` unless an earlier one waits. Errors: ProofError. */
+  async next(note: string): Promise<OpenedState | null> {
+    if (note !== this.#comparedNote) {
+      this.#next ??= { ...(await openState(nodeVerifySignature, this.#key, note)), note }
+    }
+    return this.#next
+  }
+
+  /**
+   * Compares a state whose blocks are all stored. Returns evidence if it is wrong. `checkpoint` is a note about the
+   * same log. A state that is older than the recomputed one is not compared.
+   */
+  async compare(state: OpenedState, checkpoint: string): Promise<Evidence | null> {
+    let size = -1
+    for (let before = -2; size > before && size < state.size; ) {
+      before = size
+      size = await this.#keeper.advance(state.size, true)
+    }
+    // The file failed. It is made again, so the state is compared later.
+    if (size < state.size) return null
+    this.#next = null
+    this.#comparedNote = state.note
+    const stored = this.#keeper.note ?? ''
+    const computed = parseState(this.#key, stored.slice(0, stored.indexOf('\n\n') + 1))
+    if (computed.size !== state.size || equalBytes(computed.root, state.root)) return null
+    return stateEvidence(state, [checkpoint, state.note], computed.root)
+  }
+
+  close(): void {
+    this.#keeper.close()
+  }
+}
