@@ -88,7 +88,6 @@ export {
   findContradiction,
   isEvidence,
   isStateEvidence,
-  openHead,
   parseEvidence,
   type RecomputeState,
   readableLog,

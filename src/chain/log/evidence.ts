@@ -279,7 +279,7 @@ async function requireChain(): Promise<never> {
 }
 
 /** Opens a signed checkpoint, or the log that a signed state names. Errors: NOTE_…, CHECKPOINT_…. */
-export async function openHead(
+async function openHead(
   verifySignature: VerifySignature,
   key: VerifierKey,
   note: string,
