@@ -62,7 +62,7 @@ interface LockEntry {
   readonly libc?: readonly string[]
 }
 
-it('an installation contains at most 95 packages', () => {
+it('an installation contains at most 15 packages', () => {
   const lock: { packages: Record<string, LockEntry> } = JSON.parse(
     readFileSync('package-lock.json', 'utf8'),
   )
@@ -75,7 +75,17 @@ it('an installation contains at most 95 packages', () => {
       isFor('x64', cpu) &&
       isFor('glibc', libc),
   )
-  expect(installed.length).toBeLessThanOrEqual(95)
+  expect(installed.length).toBeLessThanOrEqual(15)
+})
+
+it('the package contains the licence of each package that it bundles', () => {
+  const text = readFileSync('dist/licenses.txt', 'utf8')
+  const { devDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
+  for (const name of ['fastify', 'pg', 'jose', 'ws', 'typebox', 'commander']) {
+    const at = text.indexOf(`\n${name} ${devDependencies[name]} (MIT)\n`)
+    expect(at, name).toBeGreaterThan(0)
+    expect(text.slice(at, at + 2_500), name).toMatch(/Permission is hereby granted/)
+  }
 })
 
 it('the package scripts use no shell syntax, so that they run on Windows too', () => {
