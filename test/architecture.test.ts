@@ -223,7 +223,7 @@ it('code that runs in browsers imports no Node module', () => {
 /** Maximum number of lines of each module, without tests. Raising one needs a line in a decision record. */
 const LINES_MAX: Readonly<Record<string, number>> = {
   base: 1_180,
-  chain: 3_910,
+  chain: 4_180,
   cli: 6_250,
   client: 2_720,
   converter: 3_270,
@@ -233,7 +233,7 @@ const LINES_MAX: Readonly<Record<string, number>> = {
   gateway: 2_310,
   'guarded-path': 210,
   http: 3_360,
-  ledger: 16_630,
+  ledger: 17_150,
   network: 10_020,
   'rate-feed': 1_700,
   'sample-api': 700,

@@ -116,6 +116,13 @@ export {
   stateText,
 } from './log/state.ts'
 export {
+  type ProvenList,
+  stateListEnd,
+  stateListHead,
+  stateListLine,
+  verifyStateList,
+} from './log/state-list.ts'
+export {
   bitAt,
   EMPTY_SUBTREE,
   joinSubtrees,

@@ -52,6 +52,8 @@ export interface QueryOptions<Item, Field extends MemberName<Item> = never> exte
   readonly pageSize?: number | undefined
 }
 
+/** Options with which a list is not the list of all items now. */
+const SELECTING = ['filter', 'limit', 'after', 'at'] as const
 const PAGE = 500
 const PAGE_MAX = 10_000
 const AGGREGATE = '/api/config/aggregate'
@@ -193,18 +195,33 @@ export class DatabaseClient<Item extends object> {
     }
     // Reads each selected item again with its proof. Refuses `fields`, because a proof is for a whole item.
     if (options.filter?.fields !== undefined) throw unverifiable('fields of items')
-    for await (const { items } of this.#pages({ ...options, isProven: true }, false)) {
-      for (const id of items) {
-        const read = await this.read(id, { signal: options.signal, at: options.at })
-        // Without `fields`, a selected item is a whole item.
-        if (read !== null) yield read.item as Selected<Item, Field>
-      }
+    for await (const id of this.#ids({ ...options, isProven: true })) {
+      const read = await this.read(id, { signal: options.signal, at: options.at })
+      // Without `fields`, a selected item is a whole item.
+      if (read !== null) yield read.item as Selected<Item, Field>
     }
   }
 
   /** Like `query`, but yields only the ids. */
   async *ids(options: QueryOptions<Item> = {}): AsyncGenerator<string> {
-    for await (const { items } of this.#pages(options, false)) yield* items
+    yield* this.#ids(options)
+  }
+
+  /** With `current`, a list of all items is proven to be complete. */
+  async *#ids<Field extends MemberName<Item> = never>(
+    options: QueryOptions<Item, Field> & Pick<Call, 'isProven'>,
+  ): AsyncGenerator<string> {
+    const { signal, ...selection } = options
+    const isWhole = SELECTING.every((name) => selection[name] === undefined)
+    if (this.#verification?.isCurrent !== true || !isWhole) {
+      for await (const { items } of this.#pages(options, false)) yield* items
+      return
+    }
+    const ids = await this.#verification.readIds(this.name, { signal })
+    if (ids === null) {
+      throw new ClientError('DATABASE_NOT_FOUND', 404, `there is no database ${this.name}`)
+    }
+    yield* ids
   }
 
   /** Counts the items, or only the items that match `filter.where`. */

@@ -44,6 +44,7 @@ export interface Operations {
         count?: 'true' | '1' | 'false' | '0'
         filter?: string
         at?: string
+        proof?: 'true' | '1' | 'false' | '0'
       }
     }
     reply: {

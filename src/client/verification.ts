@@ -56,6 +56,16 @@ export class VerifiedReads {
     })
   }
 
+  /** Whether each read is proven to be the newest, and a whole list to be complete. */
+  get isCurrent(): boolean {
+    return this.#options.current === true
+  }
+
+  /** Returns the ids of all items of a database, or null; see `VerifyingReader.readIds`. */
+  async readIds(db: string, { signal }: RequestOptions): Promise<readonly string[] | null> {
+    return this.#proving((reader) => reader.readIds(db, signal))
+  }
+
   /** Returns the revision at `position`, which according to the node was current at height `at`. */
   async readAt<Item>(
     db: string,

@@ -66,11 +66,11 @@ function memory(first: string | null = null) {
   return place
 }
 
-async function verifying(node: LedgerNode, place = memory()) {
+async function verifying(node: LedgerNode, place = memory(), current?: true) {
   const proxy = await lyingProxy(node)
   const key = await keyOf(node)
   const make = () =>
-    new LedgerClient(proxy.url, { timing: noted(), verify: { key, checkpoint: place } })
+    new LedgerClient(proxy.url, { timing: noted(), verify: { key, checkpoint: place, current } })
   const ledger = make()
   return { proxy, place, make, ledger, fruit: ledger.database<{ price: number }>('fruit') }
 }
@@ -574,4 +574,28 @@ it('rejects an invalid key, a stored checkpoint that is not signed with the key,
     name: 'ClientError',
     code: 'SIGNATURES_UNSUPPORTED',
   })
+})
+
+it('with `current`, lists all items, and refuses a list without one of them and an older list', async () => {
+  const node = await startWith([plum(1), { id: 'fig', price: 2 }])
+  const { proxy, fruit } = await verifying(node, memory(), true)
+  const old = await node.send('GET', '/api/fruit?proof=1')
+  expect(await collected(fruit.ids())).toEqual(['plum', 'fig'])
+  expect(await collected(fruit.query())).toMatchObject([plum(1), { id: 'fig', price: 2 }])
+  await expect(collected(fruit.ids({ limit: 1 }))).rejects.toMatchObject({ code: 'UNVERIFIABLE' })
+  proxy.lie = async (path, honest) => {
+    const { status, text } = await honest(path)
+    return { status, text: text.replace(/\{"id":"fig"[^\n]*\n/, '') }
+  }
+  await expect(collected(fruit.ids())).rejects.toMatchObject({
+    ...{ name: 'VerificationError', code: 'PROOF_WRONG' },
+    message: expect.stringContaining('the list of 1 items is not the one of the signed state'),
+  })
+  proxy.lie = truth
+  await node.send('POST', '/api/fruit', { id: 'pear' })
+  expect(await collected(fruit.ids())).toEqual(['plum', 'fig', 'pear'])
+  proxy.lie = async (path, honest) => (path.endsWith('?proof=1') ? old : honest(path))
+  await expect(collected(fruit.ids())).rejects.toMatchObject({ code: 'LOG_ROLLED_BACK' })
+  const absent = collected((await verifying(node, memory(), true)).ledger.database('none').ids())
+  await expect(absent).rejects.toMatchObject({ code: 'DATABASE_NOT_FOUND' })
 })

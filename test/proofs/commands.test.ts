@@ -79,10 +79,10 @@ it('refuses invalid addresses, and flags that do not apply to the kind of input'
   writeFileSync(evidence, '{"notes":[]}')
   const unused = { state: 'x', token: 'x', erasure: 'x', witness: 'x', quorum: '1', policy: 'x' }
   const kinds = [
-    [folder, 'a folder or an export', { key: 'x', ...unused }],
+    [folder, 'a folder or an export', { key: 'x', chain: 'x', ...unused }],
     ['-', 'a folder or an export', { key: 'x', ...unused }],
     [evidence, 'evidence', unused],
-    [proof, 'a proof file', { state: 'x', token: 'x' }],
+    [proof, 'a proof file', { state: 'x', token: 'x', chain: 'x' }],
     ['http://127.0.0.1:1', 'a URL', { erasure: 'x' }],
   ] as const
   const usage = (line: string) => ({ code: 2, stdout: '', stderr: `daicho: ${line}\n` })

@@ -63,15 +63,15 @@ export interface ProvenRevision extends ItemState {
 /** Writes a file that proves the newest revision of an item, or that there is none. Extension `.state-proof`. */
 export function stateProofText({ db, id, database, item, revision, note }: StateProof): string {
   const body = canonicalJson({
-    ...{ database: toJson(database), db, id },
-    ...(item === null ? {} : { item: toJson(item) }),
+    ...{ database: mapProofJson(database), db, id },
+    ...(item === null ? {} : { item: mapProofJson(item) }),
     ...(revision === null ? {} : { log: revision.path.map(toBase64) }),
   })
   const opening = revision === null ? '' : `${openingText(revision.opening)}\n`
   return `${FIRST_LINE}\n${body}\n${opening}\n${note}`
 }
 
-function toJson({ path, leaf }: MapProof): JsonObject {
+export function mapProofJson({ path, leaf }: MapProof): JsonObject {
   const found = leaf === null ? {} : { key: toHex(leaf.key), value: leaf.value }
   return { path: path.map(toBase64), ...found }
 }
@@ -109,7 +109,7 @@ export async function verifyStateProof(
 }
 
 /** Returns the value of `name` in the map of `root`, or null if it has none. Errors: PROOF_WRONG, PROOF_MALFORMED. */
-function valueAt(
+export function valueAt(
   name: string,
   root: Uint8Array,
   json: Json | undefined,
@@ -158,7 +158,7 @@ function parseFile(file: string): { readonly body: JsonObject; readonly opening:
   return { body, opening: opening ?? null }
 }
 
-function canonicalOrNull(value: Json): string | null {
+export function canonicalOrNull(value: Json): string | null {
   try {
     return canonicalJson(value)
   } catch {

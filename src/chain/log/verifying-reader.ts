@@ -12,6 +12,8 @@ import {
 import { openCosigned, type WitnessPolicy } from './cosignatures.ts'
 import { extractNote, type ProvenEntry, verifyProofFile } from './proof-file.ts'
 import { HASHES_MAX, verifyConsistency } from './proofs.ts'
+import type { SignedState } from './state.ts'
+import { verifyStateList } from './state-list.ts'
 import { verifyStateProof } from './state-proof.ts'
 
 /**
@@ -135,18 +137,46 @@ export class VerifyingReader {
     if (proven.db !== db || proven.id !== id) {
       throw new ProofError('ITEM_OTHER', `the proof is for another item than ${id} in ${db}`)
     }
-    const { size, log } = proven.state
-    if (size <= newest.height) {
-      const what = `the signed state has ${size} blocks, but block ${newest.height} was seen before`
-      throw new ProofError('ITEM_STALE', what)
-    }
-    const state = { origin: key.name, size, root: log }
-    await this.#serialized(() => this.#requireAccepted(state, known))
+    await this.#requireNewest(proven.state, newest, known)
     const { revision } = proven
     if (revision === null) return null
     const { height, index } = unpackPosition(revision.position)
     this.note(db, id, { height, index }, false)
     return { item: revision.item, height, index }
+  }
+
+  /**
+   * Returns the ids of all items of a database, proven by the signed state; null if there is no such database.
+   * Errors: ProofError; as for `fetch`.
+   */
+  async readIds(db: string, signal?: AbortSignal): Promise<readonly string[] | null> {
+    const { verifySignature, key } = this.#options
+    const [known, newest] = [this.#known(signal), this.#newest]
+    const path = `/api/${encodeURIComponent(db)}?proof=1`
+    const { status, text } = await this.#options.fetch(path, signal)
+    if (status !== 200) throw failed(path, status)
+    const proven = await verifyStateList(verifySignature, key, text.split('\n'))
+    if (proven.db !== db) {
+      throw new ProofError('ITEM_OTHER', `the proof is for another database than ${db}`)
+    }
+    await this.#requireNewest(proven.state, newest, known)
+    return proven.items?.map(({ id }) => id) ?? null
+  }
+
+  /** Requires that a state is not older than what was known when it was requested, and remembers it. */
+  async #requireNewest({ size, log }: SignedState, newest: Position, known: Known): Promise<void> {
+    if (size <= newest.height) {
+      const what = `the signed state has ${size} blocks, but block ${newest.height} was seen before`
+      throw new ProofError('ITEM_STALE', what)
+    }
+    const state = { origin: this.#options.key.name, size, root: log }
+    let isNewer = false
+    await this.#serialized(async () => {
+      isNewer = await this.#requireAccepted(state, known)
+      if (isNewer) this.#checkpoint = state
+    })
+    // Witnesses cosign no states, but checkpoints of the same log.
+    if (isNewer && (this.#options.policy ?? null) !== null) await this.refresh(known.signal)
   }
 
   /**

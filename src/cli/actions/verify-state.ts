@@ -1,3 +1,4 @@
+import { createReadStream } from 'node:fs'
 import { isoTime } from '../../base/iso-time.ts'
 import {
   equalBytes,
@@ -5,9 +6,10 @@ import {
   ProofError,
   positionText,
   type SignedState,
+  verifyStateList,
   verifyStateProof,
 } from '../../chain/index.ts'
-import { formatFields, print } from '../output/output.ts'
+import { count, formatFields, print } from '../output/output.ts'
 import {
   printDifference,
   readProofFile,
@@ -48,6 +50,47 @@ export async function verifyState(path: string, flags: VerifyFlags): Promise<voi
     printDifference(error, flags)
   }
 }
+
+/** Verifies the list of a database at `path`, and prints how many items it has. Errors: Exit (usage). */
+export async function verifyList(path: string, flags: VerifyFlags): Promise<void> {
+  const key = requireGivenKey(flags)
+  try {
+    const { db, state, items } = await verifyStateList(nodeVerifySignature, key, readLines(path))
+    if (flags.chain !== undefined) await requireState(state, flags)
+    const about =
+      items === null
+        ? 'The list is valid: there is no such database.'
+        : `The list is valid: these are all items of the database, ${count(items.length, 'item')}.`
+    const fields = formatFields({
+      ...{ log: key.name, state: `after ${state.size} blocks`, database: db },
+    })
+    const json = {
+      ...{ status: true, kind: items === null ? 'absent-database' : 'complete', db },
+      ...{ size: state.size, root: Buffer.from(state.root).toString('hex') },
+      items: items?.length ?? null,
+    }
+    print(flags.json, json, `${about}\n${fields}`)
+  } catch (error) {
+    printDifference(error, flags)
+  }
+}
+
+/** Yields the text of a file between line feeds, also the empty text after the last one. Errors: PROOF_MALFORMED. */
+async function* readLines(path: string): AsyncGenerator<string> {
+  let rest = ''
+  for await (const chunk of createReadStream(path, { encoding: 'utf8' })) {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop() ?? ''
+    if (rest.length > LINE_LENGTH_MAX) {
+      throw new ProofError('PROOF_MALFORMED', 'a line of the list is too long')
+    }
+    yield* lines
+  }
+  yield rest
+}
+
+/** Maximum characters of a line of a list: an id, and the attachments of the item. */
+const LINE_LENGTH_MAX = 32 * 1024 * 1024
 
 /** Throws PROOF_WRONG unless `state` is the state of the chain in `--chain`. Errors: as for `requireChainState`. */
 async function requireState({ size, root, log }: SignedState, flags: VerifyFlags): Promise<void> {

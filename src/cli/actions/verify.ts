@@ -27,6 +27,10 @@ export async function runVerify(target: string, flags: VerifyFlags): Promise<voi
     refuseFlags(flags, 'a state proof', ['key', 'chain'])
     return (await import('./verify-state.ts')).verifyState(target, flags)
   }
+  if (hasBeginning(target, STATE_LIST_BEGINNING)) {
+    refuseFlags(flags, 'a list of a state', ['key', 'chain'])
+    return (await import('./verify-state.ts')).verifyList(target, flags)
+  }
   if (hasBeginning(target, PROOF_BEGINNING)) {
     refuseFlags(flags, 'a proof file', [...WITNESS_FLAGS, 'key', 'erasure'])
     return (await import('./audit.ts')).verifyProof(target, flags)
@@ -52,6 +56,7 @@ function refuseFlags({ json, ...flags }: VerifyFlags, kind: string, allowed: rea
 /** The first bytes of every proof file, independent of its version. */
 const PROOF_BEGINNING = 'c2sp.org/tlog-proof'
 const STATE_PROOF_BEGINNING = 'daicho/state-proof'
+const STATE_LIST_BEGINNING = 'daicho/state-list'
 
 function hasBeginning(path: string, expected: string): boolean {
   if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) return false

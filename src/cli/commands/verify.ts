@@ -12,7 +12,7 @@ export function verifyCommand(): Command {
     .argument(
       '<what>',
       'a data folder (its node may be running), the postgres:// URL of a database, an export (- for stdin), ' +
-        'a .tlog-proof or .state-proof file, an evidence.json, or the URL of a node',
+        'a .tlog-proof, .state-proof or .state-list file, an evidence.json, or the URL of a node',
     )
     .option(
       '--key <vkey>',
@@ -24,7 +24,7 @@ export function verifyCommand(): Command {
     )
     .option(
       '--chain <what>',
-      'for a state proof, or evidence of a wrong state: folder, postgres:// URL or export whose state is recomputed',
+      'for a state proof or list, or evidence of a wrong state: folder, postgres:// URL or export whose state is recomputed',
     )
     .option(
       '--token <token>',

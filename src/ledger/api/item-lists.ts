@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
+import type { Static } from 'typebox'
 import { turn } from '../../base/turn.ts'
 import { parsePosition } from '../../chain/index.ts'
 import { type Filter, parseFilter, type Where } from '../../filter/index.ts'
@@ -8,6 +9,7 @@ import type { LedgerService } from '../node/service.ts'
 import { type AsOf, type QueryResult, requireCreationOrder } from '../read/pages.ts'
 import type { ItemListRange } from '../read/reads.ts'
 import { requireState, sameState } from './as-of.ts'
+import { requireSignedState } from './log.ts'
 import { idListReply, itemListReply, type ListEnd, requireRange, sendText } from './replies.ts'
 import { DatabaseParams, ItemListQuery, ItemListReply, isFlagSet, operation } from './schemas.ts'
 
@@ -36,6 +38,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:read', lasting: true },
     }),
     async ({ params: { db }, query, method, headers }, reply) => {
+      if (isFlagSet(query.proof)) return sendList(reply, ledger, db, query)
       const asOf = await requireState(ledger, query.at, reply)
       const same = sameState(reply, asOf, headers)
       if (same !== null) return same
@@ -53,6 +56,26 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
       return sendText(reply, await stream)
     },
   )
+}
+
+/** Sends the proof of a whole list. Errors: 400 if another parameter selects something; as for `LedgerState.list`. */
+async function sendList(
+  reply: FastifyReply,
+  { log }: LedgerService,
+  db: string,
+  { token, proof, ...others }: Static<typeof ItemListQuery>,
+): Promise<FastifyReply> {
+  const other = Object.keys(others)[0]
+  if (other !== undefined) {
+    const message = `proof proves the list of all ids, so it cannot be combined with ${other}`
+    throw new HttpRefusal(400, 'REQUEST_INVALID', message)
+  }
+  const list = await requireSignedState(log).list(db)
+  return reply
+    .header('content-disposition', 'attachment; filename="items.state-list"')
+    .header('cache-control', 'no-cache')
+    .type('text/plain; charset=utf-8')
+    .send(list)
 }
 
 /** Returns the id or the packed position after which the list starts, or null. */

@@ -147,7 +147,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
 }
 
 /** Returns the signed state of a chain. Errors: SERVERID_UNKNOWN for the chain of a mirror. */
-function requireState({ state }: LedgerLog): LedgerState {
+export function requireSignedState({ state }: LedgerLog): LedgerState {
   if (state !== null) return state
   throw new LedgerError('SERVERID_UNKNOWN', 'this node signs only the state of its own chain')
 }
@@ -162,7 +162,9 @@ function stateRoute(app: HttpApp, ledger: LedgerService): void {
       config: READ_BY_PEERS,
     }),
     async ({ params }, reply) => {
-      const note = await requireState(requireChain(ledger, Number(params.serverid)).log).note()
+      const note = await requireSignedState(
+        requireChain(ledger, Number(params.serverid)).log,
+      ).note()
       return reply
         .header('cache-control', CACHE_BRIEFLY)
         .header('vary', VARY)
@@ -208,7 +210,7 @@ function proofRoutes(app: HttpApp, ledger: LedgerService): void {
         throw new HttpRefusal(400, 'REQUEST_INVALID', message)
       }
       const file = isCurrent
-        ? await requireState(ledger.log).proof(db, id)
+        ? await requireSignedState(ledger.log).proof(db, id)
         : await ledger.log.proof(db, id, position === undefined ? null : parseEntryPath(position))
       const name = isCurrent ? 'item.state-proof' : 'entry.tlog-proof'
       return reply

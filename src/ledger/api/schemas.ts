@@ -72,6 +72,9 @@ export const ItemListQuery = Type.Object({
   count: flag('Return the number of matches of the filter, or of all items, in `count`'),
   filter: Type.Optional(Type.String(FILTER_PARAMETERS.filter)),
   at: At,
+  proof: flag(
+    'Prove all ids and positions by the signed state, as a text; not with other parameters',
+  ),
 })
 
 /** Query of `GET /api/ledgers`. */

@@ -14,6 +14,7 @@ import {
   nodeVerifySignature,
   openState,
   parseVerifierKey,
+  verifyStateList,
   verifyStateProof,
 } from '../../chain/index.ts'
 
@@ -86,6 +87,12 @@ async function proofOf(node: LedgerNode, db: string, id: string) {
   return verifyStateProof(nodeVerifySignature, await keyOf(node), reply.text)
 }
 
+async function listOf(node: LedgerNode, db: string) {
+  const reply = await node.send('GET', `/api/${db}?proof=1`)
+  expect([reply.status, reply.text]).toEqual([200, expect.any(String)])
+  return verifyStateList(nodeVerifySignature, await keyOf(node), reply.text.split('\n'))
+}
+
 async function expectReplayed(node: LedgerNode): Promise<void> {
   const model = await replay(node)
   const state = await stateOf(node)
@@ -97,6 +104,12 @@ async function expectReplayed(node: LedgerNode): Promise<void> {
       const kind = item ? 'current' : model.has(db) ? 'absent' : 'absent-database'
       expect([db, id, proven.kind]).toEqual([db, id, kind])
     }
+    const list = await listOf(node, db)
+    const ids = list.items?.map(({ id }) => id).toSorted()
+    expect([db, ids]).toEqual([
+      db,
+      model.has(db) ? [...(model.get(db)?.items.keys() ?? [])].sort() : undefined,
+    ])
   }
 }
 
@@ -166,4 +179,14 @@ it('is followed again from the chain if its file was damaged or removed', async 
     await expectReplayed(node)
     await node.close()
   }
+})
+
+it('refuses a list proof with parameters that select something', async () => {
+  const node = await startLedgerNode()
+  await node.send('POST', '/api/d0')
+  for (const query of ['limit=1', 'offset=0', 'filter=a', 'docs=1', 'count=1', 'at=0', 'after=x']) {
+    const { status, json } = await node.send('GET', `/api/d0?proof=1&${query}`)
+    expect([query, status, json.code]).toEqual([query, 400, 'REQUEST_INVALID'])
+  }
+  await node.close()
 })

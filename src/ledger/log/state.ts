@@ -1,15 +1,27 @@
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { turn } from '../../base/turn.ts'
 import {
   equalBytes,
   type MapProof,
   mapKey,
+  packPosition,
   parseDatabaseState,
   parseItemState,
   proveInclusion,
+  stateListEnd,
+  stateListHead,
+  stateListLine,
   stateProofText,
   unpackPosition,
 } from '../../chain/index.ts'
-import { proveValue, STATE_FILE, StateFile, type StoreReader } from '../../storage/index.ts'
+import {
+  proveValue,
+  readValue,
+  STATE_FILE,
+  StateFile,
+  type StoreReader,
+} from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { toOpening } from './openings.ts'
 import type { LogSigning } from './signing.ts'
@@ -18,12 +30,26 @@ import { DATABASES_MAP, itemsMap } from './state-follower.ts'
 /** Attempts to prove an item whose revision is erased meanwhile. */
 const ATTEMPTS_MAX = 3
 
+/** Maximum lists that are proven at a time. Each keeps a snapshot of the state. */
+const LISTS_MAX = 8
+/** All items, in the order of creation. */
+const ALL_IDS = {
+  where: null,
+  order: [],
+  after: null,
+  offset: 0,
+  limit: null,
+  text: false,
+} as const
+
 /** The signed state of the node's chain: which databases and items there are, and their newest revisions. */
 export class LedgerState {
   readonly #path: string
   readonly #store: StoreReader
   readonly #signing: Pick<LogSigning, 'stateCovering'>
   #file: StateFile | null = null
+  /** Number of lists that are being proven. */
+  #lists = 0
 
   constructor(folder: string, store: StoreReader, signing: Pick<LogSigning, 'stateCovering'>) {
     this.#path = join(folder, STATE_FILE)
@@ -59,6 +85,48 @@ export class LedgerState {
         )
       }
     }
+  }
+
+  /**
+   * Returns a file that proves all ids and positions of a database, or that there is none, in pieces. Errors: LOG_…, also
+   * if LISTS_MAX files are being read.
+   */
+  async list(db: string): Promise<Readable> {
+    await this.note()
+    const file = this.#lists < LISTS_MAX ? StateFile.openSnapshot(this.#path) : null
+    const { size, note } = file?.head() ?? { size: 0, note: null }
+    if (file === null || note === null) {
+      file?.close()
+      throw new LedgerError('LOG_BEHIND', `${LISTS_MAX} lists are being proven; try again shortly`)
+    }
+    this.#lists += 1
+    const list = Readable.from(this.#listPieces(file, db, { size, note }))
+    // Unlike the end of a generator, this event also comes if nobody has read the list.
+    return list.once('close', () => {
+      this.#lists -= 1
+      file.close()
+    })
+  }
+
+  async *#listPieces(
+    file: StateFile,
+    db: string,
+    { size, note }: { readonly size: number; readonly note: string },
+  ): AsyncGenerator<string, void> {
+    const proof = proveValue(file.pages(DATABASES_MAP), db)
+    yield stateListHead(db, proof)
+    const database = provenLeaf(proof, db, parseDatabaseState)?.position ?? null
+    if (database !== null) {
+      const items = file.pages(itemsMap(database))
+      const { pieces } = await this.#store.search(database, ALL_IDS, packPosition(size, 0))
+      for await (const piece of pieces) {
+        await turn()
+        // An item that was deleted and erased after this state is not found, so the list will be refused.
+        const lines = piece.map(({ id }) => [id, readValue(items, id)] as const)
+        yield lines.map(([id, value]) => (value === null ? '' : stateListLine(id, value))).join('')
+      }
+    }
+    yield stateListEnd(note)
   }
 
   close(): void {

@@ -83,6 +83,13 @@ export class StateFile {
     return null
   }
 
+  /** Like `openReader`, but all reads until `close` see one state. */
+  static openSnapshot(path: string): StateFile | null {
+    const file = StateFile.openReader(path)
+    if (file !== null) file.#database.exec('BEGIN')
+    return file
+  }
+
   head(): StateHead {
     const [size, block, note] = this.#queries.head.get() ?? []
     return {

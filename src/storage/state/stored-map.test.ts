@@ -1,8 +1,9 @@
+import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { mapRoot, sha256 } from '../../../test/support/map-root.ts'
 import { roundsOf } from '../../../test/support/rounds.ts'
-import { mapKey, provenValue } from '../../chain/index.ts'
+import { mapKey, provenValue, toHex } from '../../chain/index.ts'
 import { StateFile } from './state-file.ts'
 import { changeMap, proveValue, readValue, type ValueChange } from './stored-map.ts'
 
@@ -65,4 +66,30 @@ it('refuses a damaged page', () => {
   pages.write('', page)
   expect(() => proveValue(pages, 'a')).toThrow('a page of the state map is damaged')
   file.close()
+})
+
+it('gives the roots of the reference page', () => {
+  const page = readFileSync('docs/reference/ledger/state.md', 'utf8')
+  const table = [...page.matchAll(/^\| `(apple|pear|plum)` \| `([^`]+)` \|$/gm)]
+  const items = table.map(([, id = '', value = '']) => [id, value] as const)
+  const rootOf = (values: readonly (readonly [string, string])[]) => {
+    const file = StateFile.open(null)
+    const changes = values.map(([name, value]) => [toHex(mapKey(name)), () => value] as const)
+    const root = toHex(changeMap(file.pages(1), new Map(changes)))
+    file.close()
+    expect(root).toBe(mapRoot(values.map(([name, value]) => [sha256(name), value])).toString('hex'))
+    return root
+  }
+  const database = (at: string, root: string) => `{"items":"${root}","position":"${at}"}`
+  const root = rootOf(items)
+  const veg = database('4.0', '0'.repeat(64))
+  const whole = rootOf([
+    ['fruit', database('0.0', root)],
+    ['veg', veg],
+  ])
+  const roots = [root, rootOf(items.slice(0, 1)), whole]
+  expect([items.length, roots.map((one) => page.includes(`\`${one}\``))]).toEqual([
+    3,
+    [true, true, true],
+  ])
 })

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""python3 verify_state.py item.state-proof KEY, a verifier key or a file with it: prints the newest entry, or what is missing.
+"""python3 verify_state.py FILE KEY: a .state-proof or .state-list file, and a verifier key or a file with it. Prints the newest entry, what is missing, or how many items there are.
 Exit code 0: the proof is valid. 1: it is not. 2: wrong arguments, an unreadable file or a missing package. See docs/reference/ledger/state.md."""
 from __future__ import annotations
 
@@ -79,13 +79,59 @@ def proven_state(file: str, verifier_key: str) -> ProvenState:
     need(found["db"] == db and "item" in found and found["item"]["id"] == id, "the entry is not a revision of this item")
     return ProvenState(db, id, found, entry, position, True, int(size))
 
+@dataclass(frozen=True)
+class ProvenList:
+    """All items of database `db` that a node has signed after `size` blocks."""
+    db: str
+    items: dict[str, str] | None  # canonical JSON of the state of each item by its id; None if there is no such database
+    size: int
+
+def map_root(leaves: list[tuple[bytes, bytes]], depth: int = 0) -> bytes:
+    """Returns the root of a map from its keys with the hashes of their leaves, sorted by key."""
+    if len(leaves) < 2: return leaves[0][1] if leaves else EMPTY
+    need(depth < 256, "the list has an item twice")
+    split = next((at for at, (key, _) in enumerate(leaves) if bit(key, depth)), len(leaves))
+    return sha256(b"\1", map_root(leaves[:split], depth + 1), map_root(leaves[split:], depth + 1))
+
+def verify_list(file: bytes, verifier_key: str) -> ProvenList:
+    """Returns what a list shows. Raises ProofError."""
+    try: return proven_list(file.decode(), verifier_key)
+    except UnicodeDecodeError: raise ProofError("the list is not UTF-8") from None
+    except (ValueError, RecursionError, TypeError, KeyError): raise ProofError("not a list of a state") from None
+
+def proven_list(file: str, verifier_key: str) -> ProvenList:
+    body, lines, text, signatures = match(r"daicho/state-list@v1\n([^\n]+)\n((?:[^\n]+\n)*)\n(.+?\n)\n(.+)\n", file, "not a list of a state")
+    head = json.loads(body)
+    need(isinstance(head, dict) and canonical(head) == body and set(head) == {"database", "db"}, "the second line is not canonical")
+    name, size, root, _ = match(rf"([^\n]+)/state\n{INT}\n(\S{{44}})\n(\S{{44}})\n", text, "not a signed state")
+    verify_note(name, text, signatures, verifier_key)
+    database = value_at(head["db"], unbase64(root, "not a root"), head["database"])
+    if database is None:
+        need(lines == "", "it has items, but there is no such database")
+        return ProvenList(head["db"], None, int(size))
+    root, _ = match(rf'\{{"items":"({HEX})","position":"({POSITION})"\}}', database, "the state of the database is malformed")
+    items = {}
+    for line in lines.split("\n")[:-1]:
+        item = json.loads(line)
+        need(canonical(item) == line and isinstance(item["id"], str) and item["id"] not in items, "a line is not an item, or an item is listed twice")
+        id = item.pop("id")
+        items[id] = canonical(item)
+        match(VALUE, items[id], "a line is not an item")
+    leaves = sorted((sha256(id.encode()), value) for id, value in items.items())
+    need(map_root([(key, sha256(b"\0", key, value.encode())) for key, value in leaves]) == bytes.fromhex(root), "the list is not the one of the signed state: an item is missing, added or changed")
+    return ProvenList(head["db"], items, int(size))
+
 def main(*arguments: str) -> None:
-    if len(arguments) != 2: stop("usage: verify_state.py item.state-proof KEY, a verifier key or a file with it")
+    if len(arguments) != 2: stop("usage: verify_state.py FILE KEY: a .state-proof or .state-list file, and a verifier key or a file with it")
     path, key = arguments
     try: file, key = Path(path).read_bytes(), Path(key).read_text().strip() if Path(key).exists() else key
     except (OSError, ValueError) as error: stop(str(error))
     if not re.fullmatch(r"[^+\s]+\+[0-9a-f]{8}\+\S+\n?", key): stop(f"{arguments[1]!r} is neither a verifier key nor a file with one")
-    try: proven = verify_state(file, key)
+    try:
+        if file.startswith(b"daicho/state-list"):
+            listed = verify_list(file, key)
+            return print(f"all {len(listed.items)} items" if listed.items is not None else "no such database")
+        proven = verify_state(file, key)
     except ProofError as error: sys.exit(f"DIFFERENCE: {error}")
     shown = proven.text or (f"no item {proven.id}" if proven.has_database else f"no database {proven.db}")
     print("".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in shown))
