@@ -4,11 +4,15 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import {
+  modelRoot,
+  replayBlocks,
+  type StateModel,
+} from '../../../test/support/independent-state.ts'
+import {
   type LedgerNode,
   startLedgerNode,
   temporaryFolder,
 } from '../../../test/support/ledger-node.ts'
-import { mapRoot, sha256 } from '../../../test/support/map-root.ts'
 import { roundsOf } from '../../../test/support/rounds.ts'
 import {
   nodeVerifySignature,
@@ -18,56 +22,13 @@ import {
   verifyStateProof,
 } from '../../chain/index.ts'
 
-interface ModelItem {
-  position: string
-  attachments: Record<string, string>
-}
-type Model = Map<string, { position: string; items: Map<string, ModelItem> }>
-
 /** Replays the entries of a chain, and returns its state. */
-async function replay(node: LedgerNode): Promise<Model> {
+async function replay(node: LedgerNode): Promise<StateModel> {
   const { serverId } = node.service
   const { json } = await node.send('GET', `/api/ledgers?serverid=${serverId}&proof=1`)
-  const model: Model = new Map()
-  const blocks = json.ledgers as { body: Record<string, unknown>[]; proof: { height: number } }[]
-  for (const { body, proof } of blocks) {
-    for (const [index, entry] of body.entries()) {
-      const position = `${proof.height}.${index}`
-      const db = String(entry.db)
-      const item = entry.item as { id: string } | undefined
-      const id = item?.id ?? String(entry.id)
-      const items = model.get(db)?.items
-      const attachment = entry.attachment as { name: string } | undefined
-      if (entry.method === 'create_db') model.set(db, { position, items: new Map() })
-      if (entry.method === 'delete_db') model.delete(db)
-      if (entry.method === 'create_item') items?.set(id, { position, attachments: {} })
-      if (entry.method === 'update_item') {
-        items?.set(id, { position, attachments: items.get(id)?.attachments ?? {} })
-      }
-      if (entry.method === 'delete_item') items?.delete(id)
-      const attachments = items?.get(id)?.attachments
-      if (attachments === undefined || attachment?.name === undefined) continue
-      if (entry.method === 'create_attachment') attachments[attachment.name] = position
-      if (entry.method === 'delete_attachment') delete attachments[attachment.name]
-    }
-  }
+  const model: StateModel = new Map()
+  replayBlocks(model, json.ledgers)
   return model
-}
-
-function rootOfModel(model: Model): Buffer {
-  return mapRoot(
-    [...model].map(([db, { position, items }]) => {
-      const leaves = [...items].map(([id, { position: at, attachments }]) => {
-        const names = Object.keys(attachments)
-        const sorted = names
-          .map((name) => `"${sha256(name).toString('hex')}":"${attachments[name]}"`)
-          .sort()
-        const list = names.length === 0 ? '' : `"attachments":{${sorted.join()}},`
-        return [sha256(id), `{${list}"position":"${at}"}`] as const
-      })
-      return [sha256(db), `{"items":"${mapRoot(leaves).toString('hex')}","position":"${position}"}`]
-    }),
-  )
 }
 
 async function keyOf(node: LedgerNode) {
@@ -96,7 +57,7 @@ async function listOf(node: LedgerNode, db: string) {
 async function expectReplayed(node: LedgerNode): Promise<void> {
   const model = await replay(node)
   const state = await stateOf(node)
-  expect(Buffer.from(state.root)).toEqual(rootOfModel(model))
+  expect(Buffer.from(state.root)).toEqual(modelRoot(model))
   for (const db of ['d0', 'd1', 'd2']) {
     for (const id of ['i0', 'i1', 'i9']) {
       const proven = await proofOf(node, db, id)
