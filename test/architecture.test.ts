@@ -224,21 +224,21 @@ it('code that runs in browsers imports no Node module', () => {
 const LINES_MAX: Readonly<Record<string, number>> = {
   base: 1_180,
   chain: 4_180,
-  cli: 6_250,
+  cli: 6_530,
   client: 2_720,
   converter: 3_270,
-  dashboard: 7_700,
+  dashboard: 8_170,
   exchange: 2_690,
   filter: 1_190,
-  gateway: 2_310,
+  gateway: 2_410,
   'guarded-path': 210,
   http: 3_360,
   ledger: 17_150,
-  network: 10_020,
+  network: 10_350,
   'rate-feed': 1_700,
   'sample-api': 700,
   storage: 12_550,
-  tokens: 1_260,
+  tokens: 1_790,
 }
 const ENTRIES_MAX: Readonly<Record<string, number>> = { ledger: 14, cli: 12, storage: 14 }
 const FUNCTION_LINES_MAX = 60

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, it } from 'vitest'
 import { nodeVerifySignature, parseVerifierKey, verifyProofFile } from '../src/chain/index.ts'
+import { restoreCommand } from '../src/cli/commands/import.ts'
 import { loadCommand } from '../src/cli/commands/load.ts'
 import { logCommand } from '../src/cli/commands/log.ts'
 import { networkCommand } from '../src/cli/commands/network.ts'
@@ -10,6 +11,8 @@ import { createRateLedger } from '../src/cli/composition/rates.ts'
 import { issueApiToken, openTokens, type TokenService } from '../src/tokens/index.ts'
 import { basic } from './support/basic.ts'
 import { runHere } from './support/command.ts'
+import { databaseOf, isOnDatabases } from './support/engine.ts'
+import { gateway } from './support/gateway.ts'
 import { Dice } from './support/ledger-load.ts'
 import {
   CREDENTIALS,
@@ -74,6 +77,13 @@ async function change(node: LedgerNode, dice: Dice, headers: Record<string, stri
   const type: Record<string, string> = method === 'PUT' ? { 'content-type': 'text/plain' } : {}
   const reply = await node.send(method, path, body, { ...headers, ...type })
   return { method, path, body, reply }
+}
+
+/** Returns the variables of a command that changes the node with this folder, which requires tokens. */
+async function variablesFor(folder: string): Promise<Record<string, string>> {
+  const database = await databaseOf(folder)
+  const store: Record<string, string> = database === null ? {} : { STORE: database }
+  return { SYSTEM_FOLDER: folder, TOKENS: 'required', ...store }
 }
 
 const bulk = (db: string, id: string, n: number) => [
@@ -219,7 +229,7 @@ it('erasing removes author and reason of the erased entry, and records those of 
 
 it('commands record --by, or the user of the system if the node requires tokens; networks their participant; rates the feed', async () => {
   const folder = temporaryFolder()
-  const required = { SYSTEM_FOLDER: folder, TOKENS: 'required' }
+  const required = await variablesFor(folder)
   const file = join(folder, 'fruit.ndjson')
   writeFileSync(file, '{"id":"plum"}\n')
   const load = (...flags: string[]) => runHere(loadCommand(), ['fruit', file, ...flags], required)
@@ -255,46 +265,103 @@ it('commands record --by, or the user of the system if the node requires tokens;
   ])
 })
 
-it(`verify, a proof check${pythonNote} and a mirror detect one changed byte of an author or a reason`, async () => {
-  const folder = temporaryFolder()
-  const node = await startLedgerNode({ folder, tokens, clock, peers: PEERS })
-  const alice = await tokenFor('alice')
-  await node.send('POST', '/api/fruit', undefined, alice)
-  await node.send('POST', '/api/fruit', { id: 'plum' }, { ...alice, 'ledger-reason': 'ripe' })
-  const proof = (await node.send('GET', '/api/fruit/plum/proof', undefined, alice)).text
-  const vkey = node.service.log.verifierKey
-  const key = parseVerifierKey(vkey)
-  const proven = await verifyProofFile(nodeVerifySignature, key, proof)
-  expect(proven.entry).toMatchObject({ by: { sub: 'alice' }, reason: 'ripe' })
-  const extra = /^extra (\S+)$/m.exec(proof)?.[1] ?? ''
-  for (const [from, to] of [
-    ['alice', 'alicf'],
-    ['ripe', 'rope'],
-    [',"reason":"ripe"', ''],
-    ['"by":{"sub":"alice"},', ''],
-  ] as const) {
-    const opening = Buffer.from(extra, 'base64').toString().replace(from, to)
-    const changed = proof.replace(extra, Buffer.from(opening).toString('base64'))
-    await expect(verifyProofFile(nodeVerifySignature, key, changed)).rejects.toMatchObject({
-      code: 'PROOF_WRONG',
-    })
-    if (!hasPython) continue
-    const path = join(temporaryFolder(), 'a.tlog-proof')
-    writeFileSync(path, changed)
-    await expect(runPython(['src/daicho/verify_proof.py', path, vkey], {})).rejects.toMatchObject({
-      stderr: expect.stringContaining('does not match the root of its block'),
-    })
-  }
-  await node.close()
-  tamper(folder, `UPDATE blocks SET body = replace(body, 'alice', 'alicf') WHERE height = 1`)
-  expect(await verifyFolder(folder)).toMatchObject({ finding: { height: 1, index: 0 } })
-  const changed = await startLedgerNode({ folder, clock })
-  const copy = await startLedgerNode({ clock, peers: PEERS })
-  await mirror(copy, changed)
-  await until('the mirror reports the entry', async () => {
-    const { peers } = (await copy.send('GET', '/api/config/peers')).json
-    return JSON.stringify(peers).includes('commitment')
-  })
-  await copy.close()
-  await changed.close()
+it('an identity of a network is recorded as its participant, and a request without an identity has no author', async () => {
+  const node = await gateway()
+  const trader = { tradeId: 'T1', firstName: 'A', lastName: 'B' }
+  await node.send('POST', '/api/Trader', trader)
+  const participant = 'resource:org.acme.mynetwork.Trader#T1'
+  const issue = { participant, userID: 'one' }
+  const { json } = await node.send('POST', '/api/system/identities/issue', issue)
+  const own = { authorization: `Bearer ${json.userSecret}` }
+  const change = { ...trader, firstName: 'C', by: undefined }
+  const changed = await node.send('PUT', '/api/Trader/T1?by=mallory', change, own)
+  expect(changed.status).toBe(200)
+  const blocks = await node.ledger.store.blocks(node.ledger.serverId, 0, 10)
+  const authors = blocks.map(({ entries }) => [
+    ...new Set(entries.map((entry) => JSON.stringify(JSON.parse(entry).by))),
+  ])
+  const by = '{"iss":"mynetwork","sub":"org.acme.mynetwork.Trader#T1"}'
+  expect(authors.at(-1)).toEqual([by])
+  expect(new Set(authors.slice(0, -1).flat())).toEqual(new Set([undefined]))
 })
+
+it('restore into a new chain records --by, or the user of the system if the node requires tokens', async () => {
+  const source = await startLedgerNode()
+  await source.send('POST', '/api/fruit')
+  await source.send('POST', '/api/fruit', { id: 'plum' })
+  const { serverId, log } = source.service
+  const { USER: user = 'root' } = process.env
+  for (const [flags, by] of [
+    [['--by', 'ann'], 'ann'],
+    [[], user],
+  ] as const) {
+    const folder = temporaryFolder()
+    const variables = { ...(await variablesFor(folder)), PEERS_ALLOW_PRIVATE: '1' }
+    const from = ['--from', source.url, '--serverid', `${serverId}`, '--key', log.verifierKey]
+    const restored = await runHere(restoreCommand(), [...from, ...flags], variables)
+    expect([restored.code, restored.stderr]).toEqual([0, expect.anything()])
+    const node = await startLedgerNode({ folder, tokens, clock })
+    const blocks = await chainOf(node, await tokenFor('alice'))
+    const authors = blocks.flatMap(({ body }) => body.map((entry) => entry.by))
+    expect(new Set(authors.map((author) => JSON.stringify(author)))).toEqual(
+      new Set([`{"sub":"${by}"}`]),
+    )
+    await node.close()
+  }
+  const kept = await runHere(
+    restoreCommand(),
+    ['--from', source.url, '--serverid', `${serverId}`, '--by', 'ann'],
+    { SYSTEM_FOLDER: temporaryFolder() },
+  )
+  expect(kept.stderr).toContain('only a new chain, with --key, gets new entries')
+  await source.close()
+})
+
+it.skipIf(isOnDatabases())(
+  `verify, a proof check${pythonNote} and a mirror detect one changed byte of an author or a reason`,
+  async () => {
+    const folder = temporaryFolder()
+    const node = await startLedgerNode({ folder, tokens, clock, peers: PEERS })
+    const alice = await tokenFor('alice')
+    await node.send('POST', '/api/fruit', undefined, alice)
+    await node.send('POST', '/api/fruit', { id: 'plum' }, { ...alice, 'ledger-reason': 'ripe' })
+    const proof = (await node.send('GET', '/api/fruit/plum/proof', undefined, alice)).text
+    const vkey = node.service.log.verifierKey
+    const key = parseVerifierKey(vkey)
+    const proven = await verifyProofFile(nodeVerifySignature, key, proof)
+    expect(proven.entry).toMatchObject({ by: { sub: 'alice' }, reason: 'ripe' })
+    const extra = /^extra (\S+)$/m.exec(proof)?.[1] ?? ''
+    for (const [from, to] of [
+      ['alice', 'alicf'],
+      ['ripe', 'rope'],
+      [',"reason":"ripe"', ''],
+      ['"by":{"sub":"alice"},', ''],
+    ] as const) {
+      const opening = Buffer.from(extra, 'base64').toString().replace(from, to)
+      const changed = proof.replace(extra, Buffer.from(opening).toString('base64'))
+      await expect(verifyProofFile(nodeVerifySignature, key, changed)).rejects.toMatchObject({
+        code: 'PROOF_WRONG',
+      })
+      if (!hasPython) continue
+      const path = join(temporaryFolder(), 'a.tlog-proof')
+      writeFileSync(path, changed)
+      await expect(runPython(['src/daicho/verify_proof.py', path, vkey], {})).rejects.toMatchObject(
+        {
+          stderr: expect.stringContaining('does not match the root of its block'),
+        },
+      )
+    }
+    await node.close()
+    tamper(folder, `UPDATE blocks SET body = replace(body, 'alice', 'alicf') WHERE height = 1`)
+    expect(await verifyFolder(folder)).toMatchObject({ finding: { height: 1, index: 0 } })
+    const changed = await startLedgerNode({ folder, clock })
+    const copy = await startLedgerNode({ clock, peers: PEERS })
+    await mirror(copy, changed)
+    await until('the mirror reports the entry', async () => {
+      const { peers } = (await copy.send('GET', '/api/config/peers')).json
+      return JSON.stringify(peers).includes('commitment')
+    })
+    await copy.close()
+    await changed.close()
+  },
+)

@@ -485,6 +485,8 @@ export interface Operations {
         /** Id of the token, for revoking it */
         jti: string
         subject: string
+        /** OpenID Connect issuer; absent for a token of this node */
+        issuer?: string
         /** `daicho:api` for this API */
         audience: string
         scopes: readonly string[]

@@ -11,6 +11,7 @@ export { addGauge, addHistogram, addLabeledGauge, Registry, registerMetrics } fr
 export { failureStatuses, type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
 export {
   acceptsGzip,
+  formatPolicy,
   type PageFile,
   pageFile,
   readPageFiles,

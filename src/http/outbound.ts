@@ -29,6 +29,8 @@ export interface OutboundPolicy {
   readonly schemes: readonly ('https:' | 'http:')[]
   /** Whether private networks and loopback are allowed. */
   readonly allowPrivate: boolean
+  /** Whether only private networks and loopback are allowed. */
+  readonly privateOnly?: boolean
   /** Setting that allows private addresses, for the error message. */
   readonly privateSetting?: string
   /** Maximum milliseconds from the call to the last byte of the body, including name resolution. */
@@ -135,7 +137,8 @@ function requireAllowedUrl(url: URL, policy: OutboundPolicy): void {
 
 function requireAllowedAddress(host: string, address: string, policy: OutboundPolicy): void {
   const kind = addressKind(address)
-  if (kind === 'public' || (kind === 'private' && policy.allowPrivate)) return
+  if (kind === 'public' ? policy.privateOnly !== true : kind === 'private' && policy.allowPrivate)
+    return
   const { privateSetting } = policy
   const message =
     kind === 'private' && privateSetting !== undefined

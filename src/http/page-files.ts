@@ -71,13 +71,19 @@ export function readPageFiles(folder: URL): readonly PageFile[] | null {
 
 /** Headers of every page: forbid content from other origins, inline scripts and frames. */
 export const SECURITY_HEADERS = {
-  'content-security-policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  'content-security-policy': formatPolicy("'self'"),
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
 } as const
+
+/** Returns the policy of a page that may send requests to `connect`, a list of origins. */
+export function formatPolicy(connect: string): string {
+  return (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+    `connect-src ${connect}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`
+  )
+}
 
 /** Serves `files`. `check` can throw to refuse a request. `config` is that of the routes. */
 export function servePageFiles(
@@ -85,9 +91,12 @@ export function servePageFiles(
   files: readonly PageFile[],
   {
     check = () => {},
+    headers = () => ({}),
     config = { scope: 'public' },
   }: {
     readonly check?: (request: FastifyRequest, reply: FastifyReply) => void
+    /** Returns further headers, which replace the usual ones. */
+    readonly headers?: () => Readonly<Record<string, string>>
     readonly config?: FastifyContextConfig
   } = {},
 ): void {
@@ -99,7 +108,7 @@ export function servePageFiles(
       check(request, reply)
       const { bytes, gzipped, etag } = file.content()
       reply
-        .headers(SECURITY_HEADERS)
+        .headers({ ...SECURITY_HEADERS, ...headers() })
         .header('cache-control', caching)
         .header('vary', 'accept-encoding')
         .header('etag', etag)

@@ -17,7 +17,7 @@ import { attachmentRoutes } from './api/attachments.ts'
 import { changesRoutes } from './api/changes.ts'
 import { differenceRoutes } from './api/differences.ts'
 import { erasureRoutes, historyRoutes } from './api/history.ts'
-import { basicCheck, homePage, sessionRoutes } from './api/home-page.ts'
+import { basicCheck, homePage, type SignIn, sessionRoutes, signInRoutes } from './api/home-page.ts'
 import { itemListRoutes } from './api/item-lists.ts'
 import { databaseRoutes, itemRoutes } from './api/items.ts'
 import { ledgersRoutes } from './api/ledgers.ts'
@@ -50,6 +50,8 @@ export interface LedgerComponentDeps {
   readonly credentials: Credentials
   /** Files of the dashboard; null or absent if the dashboard has not been built. */
   readonly page?: readonly PageFile[] | null
+  /** The dashboard's sign-in at an issuer; null or absent if there is none. */
+  readonly signIn?: SignIn | null
   /** Verifies the tokens of callers; null if callers need no token. */
   readonly tokens: TokenService | null
   readonly clock: Clock
@@ -113,7 +115,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     sameOriginOnly: true,
     statusOf: statusOfLedgerApi,
     alarms: ALARMS,
-    retried: new Set(STORE_OUTAGES),
+    retried: new Set([...STORE_OUTAGES, 'ISSUER_UNAVAILABLE']),
     refusalReply: statusFalseReply,
     async register(app) {
       // Must come before all routes, because a route that is registered earlier would be served without an access
@@ -155,7 +157,7 @@ function dataRoutes(app: HttpApp, ledger: LedgerService): void {
 /** Mounts the routes of witnesses and peers, of the operator, and the dashboard. */
 function nodeRoutes(
   app: HttpApp,
-  { ledger, tokens, credentials, monotonic, page, logger }: LedgerComponentDeps,
+  { ledger, tokens, credentials, monotonic, page, logger, signIn = null }: LedgerComponentDeps,
   { signatures, activity }: { signatures: SignedRequests; activity: Activity },
 ): void {
   witnessRoutes(app, ledger.witness)
@@ -164,6 +166,7 @@ function nodeRoutes(
   activityRoutes(app, ledger, activity)
   healthRoutes(app, ledger, tokens !== null)
   const check = basicCheck(credentials, monotonic)
-  homePage(app, check, page ?? null)
+  homePage(app, check, page ?? null, signIn)
+  if (signIn !== null) signInRoutes(app, signIn)
   sessionRoutes(app, { check, tokens, subject: credentials.name, logger })
 }

@@ -9,7 +9,7 @@ export {
 export { readNetwork, writeArchive } from './definition/files.ts'
 export type { BusinessNetwork, Made } from './deployment/business-network.ts'
 export type { EmittedEvent, EmittedEvents, RecordedEvents } from './deployment/event-feed.ts'
-export { authenticate, issueIdentity } from './deployment/identities.ts'
+export { authenticate, authenticateAccount, issueIdentity } from './deployment/identities.ts'
 export { checkScripts } from './deployment/network-thread.ts'
 export {
   type NetworkSummary,

@@ -13,6 +13,7 @@ export interface SampleApiDeps extends SampleServiceDeps {
 /** All other error codes of this component occur only at startup. */
 const STATUSES = {
   HASHING_BUSY: 429, // too many concurrent logins
+  ISSUER_UNAVAILABLE: 503, // the keys of the token's issuer could not be fetched lately
 }
 
 /**
@@ -26,6 +27,7 @@ export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
     limits: { bodyBytesMax: 64 * 1024, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
     statusOf: STATUSES,
+    retried: new Set(['ISSUER_UNAVAILABLE']),
     refusalReply: ({ message }) => ({
       contentType: 'application/json; charset=utf-8',
       body: JSON.stringify({ success: false, message }),

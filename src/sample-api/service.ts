@@ -90,11 +90,15 @@ export class SampleService {
     return this.#users.all().has(name)
   }
 
-  /** Whether `token`, which may be any JSON value, is a valid session token. Errors: SharedFileError. */
+  /**
+   * Whether `token`, which may be any JSON value, is a valid session token or token of an issuer. Errors:
+   * ISSUER_UNAVAILABLE, SharedFileError.
+   */
   async accepts(token: unknown): Promise<boolean> {
     if (typeof token !== 'string') return false
     try {
       const verified = await this.#tokens.verify(token, SESSION_AUDIENCE)
+      if (verified.issuer !== undefined) return true
       const user = this.#users.all().get(verified.subject)
       return user !== undefined && verified.isBoundTo(sessionBinding(user))
     } catch (error) {

@@ -16,7 +16,8 @@ import {
   parseGrant,
   type TokenOwner,
 } from './scopes.ts'
-import type { TokenService, VerifiedToken } from './service.ts'
+import type { TokenService } from './service.ts'
+import type { VerifiedToken } from './verified-token.ts'
 
 /**
  * The access that a route requires if tokens are required: `public` for none, `token` for any valid token, or a
@@ -195,7 +196,7 @@ function mayReadChain(required: Exclude<Requirement, 'public'>, caller: TokenOwn
   return required === CHAIN_SCOPE && may(caller, 'ledger:read')
 }
 
-/** Verifies `token` and returns its owner. Errors: HttpRefusal (401), SharedFileError. */
+/** Verifies `token` and returns its owner. Errors: HttpRefusal (401), ISSUER_UNAVAILABLE, SharedFileError. */
 async function requireCaller(callers: Callers, token: unknown): Promise<TokenOwner> {
   if (token === undefined) {
     const message = 'a token is needed: send Authorization: Bearer <token>'
@@ -273,8 +274,10 @@ class Callers {
  * Returns the author of the changes that the owner of a token makes. This is the only place where an author is taken
  * from a request. Errors: TOKEN_INVALID for a subject that no entry can contain.
  */
-function toAuthor({ subject }: Pick<VerifiedToken, 'subject'>): Author {
-  const author = decodeAuthor({ sub: subject })
+function toAuthor({ subject, issuer }: Pick<VerifiedToken, 'subject' | 'issuer'>): Author {
+  const author = decodeAuthor(
+    issuer === undefined ? { sub: subject } : { sub: subject, iss: issuer },
+  )
   if (author !== null) return author
   throw new TokenError('TOKEN_INVALID', 'the subject of the token is empty or too long')
 }

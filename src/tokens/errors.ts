@@ -2,9 +2,11 @@ import { CodedError } from '../base/coded-error.ts'
 
 export type TokenErrorCode =
   | 'TOKEN_INVALID' // not issued by this node, altered, expired, revoked, or for another audience
+  | 'ISSUER_UNAVAILABLE' // the keys of the token's issuer could not be fetched lately
   | 'TOKEN_ID_MALFORMED' // the `jti` is not a UUID
   | 'SECRET_TOO_SHORT' // the operator's secret has less than 32 bytes
   | 'SCOPE_UNKNOWN'
+  | 'SCOPE_RULES_INVALID' // malformed file that maps claims to scopes
   | 'SCOPES_TOO_LONG' // the scopes do not fit into a token
   | 'KEYS_FIXED' // the operator configured the key, so daicho cannot replace it
   | 'KEY_RING_FULL' // too many old keys may still have valid tokens
@@ -16,7 +18,7 @@ export type TokenErrorCode =
 /** Messages never contain a token, a key, a password or a hash. */
 export class TokenError extends CodedError<TokenErrorCode> {
   override readonly name = 'TokenError'
-  /** The subject of a token that this node has signed, for the log. */
+  /** The subject of a token with a valid signature, for the log. */
   readonly subject: string | undefined
 
   constructor(

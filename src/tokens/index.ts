@@ -5,6 +5,7 @@ export {
   requireScope,
 } from './access-checks.ts'
 export { TokenError } from './errors.ts'
+export { IssuerTokens } from './issuer-tokens.ts'
 export {
   decoyHash,
   hashPassword,
@@ -12,13 +13,19 @@ export {
   PasswordLimiter,
   requirePasswordHash,
 } from './passwords.ts'
+export { parseScopeRules } from './scope-rules.ts'
 export {
   EVERY_SCOPE,
   isSubject,
-  issueApiToken,
   may,
   type Need,
   type TokenOwner,
 } from './scopes.ts'
-export { type IssuedToken, openTokens, type TokenService } from './service.ts'
+export {
+  type IssuedToken,
+  issueApiToken,
+  openTokens,
+  type RevocationTarget,
+  type TokenService,
+} from './service.ts'
 export { type SharedValue, sharedFile } from './shared-value.ts'

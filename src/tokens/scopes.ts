@@ -1,6 +1,5 @@
 import { type Author, isTextWithin, SUBJECT_BYTES_MAX } from '../base/author.ts'
 import { TokenError } from './errors.ts'
-import type { IssuedToken, TokenService } from './service.ts'
 
 /** Levels of access; each level includes the previous levels. */
 export const LEVELS = ['read', 'write', 'admin'] as const
@@ -47,23 +46,6 @@ export const NO_GRANT: Grant = { everyDatabase: -1, databases: new Map(), node: 
 /** Whether `text` can be a subject: 1..256 bytes of UTF-8 without control characters. */
 export function isSubject(text: string): boolean {
   return !/[\u0000-\u001f\u007f]/.test(text) && isTextWithin(text, SUBJECT_BYTES_MAX)
-}
-
-/**
- * Issues a token for the API of this node. `lifeSeconds` is an integer of at most 366 days. Errors: SCOPE_UNKNOWN,
- * SCOPES_TOO_LONG, SharedFileError.
- */
-export function issueApiToken(
-  tokens: TokenService,
-  grant: {
-    readonly subject: string
-    readonly scopes: readonly string[]
-    readonly lifeSeconds: number
-  },
-): Promise<IssuedToken> {
-  const { subject, scopes, lifeSeconds } = grant
-  const claims = { scope: scopeClaim(scopes) }
-  return tokens.issue({ audience: API_AUDIENCE, subject, lifeSeconds, claims })
 }
 
 /** Whether `caller` has the access `need`. `caller` is null if no tokens are required. */

@@ -2,10 +2,12 @@ import assert from 'node:assert/strict'
 import { createHmac, type KeyObject } from 'node:crypto'
 import { join } from 'node:path'
 import type { JWTPayload } from 'jose'
+import { type Author, decodeAuthor } from '../base/author.ts'
 import type { Clock } from '../base/clock.ts'
 import type { JsonObject } from '../base/json.ts'
 import { UuidGenerator } from '../base/uuid.ts'
 import { TokenError } from './errors.ts'
+import { type IssuerTokens, issuerTokenId, SKEW_SECONDS } from './issuer-tokens.ts'
 import {
   createKey,
   createRing,
@@ -19,6 +21,7 @@ import {
   rotateRing,
   TOKEN_LIFE_MAX_MS,
 } from './keys.ts'
+import { API_AUDIENCE, scopeClaim } from './scopes.ts'
 import {
   type SharedFileOptions,
   type SharedTextStore,
@@ -28,6 +31,7 @@ import {
   valueInMemory,
 } from './shared-value.ts'
 import { type RememberedToken, TokenUses } from './token-uses.ts'
+import { invalidToken, toSubjectId, type VerifiedToken } from './verified-token.ts'
 
 /** Maximum number of cached verified tokens. */
 const VERIFIED_MAX = 1_000
@@ -62,33 +66,28 @@ export interface IssuedToken {
   readonly expiresAt: number
 }
 
-export interface VerifiedToken {
-  readonly jti: string
-  readonly subject: string
-  /** Seconds since the Unix epoch. */
-  readonly issuedAt: number
-  /** Seconds since the Unix epoch. */
-  readonly expiresAt: number
-  /** All claims, as granted. */
-  readonly claims: Readonly<Record<string, unknown>>
-  /** Whether the token was issued with `boundTo` equal to `text`. */
-  isBoundTo(text: string): boolean
-}
+/** The id of a token in the list of tokens, a token of an issuer, or all tokens that a subject has until now. */
+export type RevocationTarget =
+  | string
+  | { readonly jti: string; readonly issuer: string }
+  | { readonly subject: string; readonly issuer?: string }
 
 interface TokenStores {
   readonly keys: SharedValue<KeyRing>
   /** Whether the operator's secret is the only key. */
   readonly isKeyFixed: boolean
   readonly revocations: SharedValue<Revocations>
+  /** Null if only tokens of this node are accepted. */
+  readonly issuers: IssuerTokens | null
 }
 
 /**
  * Issues, verifies and revokes the tokens of all components.
  *
- * A token is a JWT signed with HS256. Verification requires a fixed algorithm, issuer, audience, type and set of
- * claims, so the header of a token can only select one of the node's keys. Changes of keys or revocations by
- * another process apply from the next call on. Source: specification, “T: token-gated sample”; RFC 7519, RFC 8725;
- * docs/decisions/0014-tokens-and-scopes.md.
+ * A token of this node is a JWT signed with HS256. Verification requires a fixed algorithm, issuer, audience, type and
+ * set of claims, so the header of a token can only select one of the node's keys. `IssuerTokens` verifies the tokens of
+ * issuers. Changes of keys or revocations by another process apply from the next call on. Source: specification, “T:
+ * token-gated sample”; RFC 7519, RFC 8725; docs/decisions/0014-tokens-and-scopes.md.
  */
 export class TokenService {
   readonly #clock: Clock
@@ -99,6 +98,7 @@ export class TokenService {
    */
   readonly #verified = new Map<string, VerifiedToken>()
   #verifiedBy: KeyRing = []
+  #generation = 0
   readonly #uses = new TokenUses()
   /** Time from which tokens are remembered: the start of this service, in milliseconds since the Unix epoch. */
   readonly since: number
@@ -142,58 +142,84 @@ export class TokenService {
   }
 
   /**
-   * Returns the content of `token` if this node issued it for `audience` and it is neither expired nor revoked. A token
-   * expires exactly `lifeSeconds` after it was issued, without tolerance. Errors: TOKEN_INVALID, whose cause gives the
-   * reason; SharedFileError.
+   * Returns the content of `token` if this node issued it for `audience` or it is from an issuer, and if it is neither
+   * expired nor revoked. A token of this node expires exactly `lifeSeconds` after it was issued, without tolerance.
+   * Errors: TOKEN_INVALID, whose cause gives the reason; ISSUER_UNAVAILABLE; SharedFileError.
    */
   async verify(token: string, audience: string): Promise<VerifiedToken> {
     const ring = this.#stores.keys.current()
-    if (this.#verifiedBy !== ring || this.#verified.size >= VERIFIED_MAX) {
+    const { issuers } = this.#stores
+    const generation = issuers?.generation ?? 0
+    const isKnown = this.#verifiedBy === ring && this.#generation === generation
+    if (!isKnown || this.#verified.size >= VERIFIED_MAX) {
       this.#verified.clear()
       this.#verifiedBy = ring
+      this.#generation = generation
     }
     const cacheKey = `${audience}\n${token}`
     let verified = this.#verified.get(cacheKey)
     if (verified === undefined) {
       verified = await this.#verifyNow(token, audience, ring)
-      // The ring may have changed during the verification; then the result is not cached.
-      if (this.#verifiedBy === ring) this.#verified.set(cacheKey, verified)
+      // The keys may have changed during the verification; then the result is not cached.
+      if (this.#verifiedBy === ring && this.#generation === generation)
+        this.#verified.set(cacheKey, verified)
     }
-    if (verified.expiresAt <= Math.floor(this.#clock.now() / 1000))
-      throw invalid('it has expired', verified.subject)
-    if (this.#stores.revocations.current().has(verified.jti))
-      throw invalid('it is revoked', verified.subject)
+    const { issuer, subject, expiresAt, skewSeconds } = verified
+    if (issuer !== undefined) issuers?.requireKeys(issuer)
+    if (expiresAt + skewSeconds <= Math.floor(this.#clock.now() / 1000))
+      throw invalidToken('it has expired', subject)
+    if (isRevoked(verified, this.#stores.revocations.current()))
+      throw invalidToken('it is revoked', subject)
     this.#note(verified, audience, this.#clock.now())
     return verified
+  }
+
+  /** Returns the sign-in of the first issuer, or null. Errors: ISSUER_UNAVAILABLE. */
+  findSignInOffer(): ReturnType<IssuerTokens['signInOffer']> {
+    return this.#stores.issuers?.signInOffer() ?? null
+  }
+
+  /** Returns the owner of a token of an issuer, or null if the token is invalid. Errors: as for `verify`. */
+  async findAccount(token: string): Promise<Author | null> {
+    try {
+      const { subject, issuer } = await this.verify(token, API_AUDIENCE)
+      return issuer === undefined ? null : decodeAuthor({ sub: subject, iss: issuer })
+    } catch (error) {
+      if (error instanceof TokenError && error.code === 'TOKEN_INVALID') return null
+      throw error
+    }
   }
 
   /** Lists the tokens that this process has issued or accepted, most recently used first. Errors: SharedFileError. */
   remembered(): readonly (RememberedToken & { readonly isRevoked: boolean })[] {
     const revoked = this.#stores.revocations.current()
     const tokens = this.#uses.list(this.#clock.now())
-    return tokens.map((token) => ({ ...token, isRevoked: revoked.has(token.jti) }))
-  }
-
-  #note(
-    { jti, subject, issuedAt, expiresAt, claims }: Omit<VerifiedToken, 'isBoundTo'>,
-    audience: string,
-    lastUsed: number | null,
-  ): void {
-    const [issued, expires] = [issuedAt * 1_000, expiresAt * 1_000]
-    const { scope } = claims
-    this.#uses.note({
-      jti,
-      subject,
-      audience,
-      scope,
-      issuedAt: issued,
-      expiresAt: expires,
-      lastUsed,
+    return tokens.map((token) => {
+      const { jti, subject, issuer, issuedAt } = token
+      const skewSeconds = issuer === undefined ? 0 : SKEW_SECONDS
+      const subjectId = toSubjectId(subject, issuer)
+      const checked = { jti, subjectId, issuedAt: issuedAt / 1_000, skewSeconds }
+      return { ...token, isRevoked: isRevoked(checked, revoked) }
     })
   }
 
+  #note(
+    token: Omit<VerifiedToken, 'isBoundTo' | 'skewSeconds' | 'subjectId'>,
+    audience: string,
+    lastUsed: number | null,
+  ): void {
+    const { jti, subject, issuer, issuedAt, expiresAt, claims } = token
+    const { scope } = claims
+    const [issued, expires] = [issuedAt * 1_000, expiresAt * 1_000]
+    const times = { issuedAt: issued, expiresAt: expires, lastUsed }
+    this.#uses.note({ jti, subject, issuer, audience, scope, ...times })
+  }
+
   async #verifyNow(token: string, audience: string, keys: KeyRing): Promise<VerifiedToken> {
-    if (token.length > TOKEN_LENGTH_MAX || !TOKEN.test(token)) throw invalid('it is malformed')
+    const { issuers } = this.#stores
+    // The signature of an issuer is longer than that of this node.
+    if (issuers !== null && !TOKEN.test(token)) return issuers.verify(token)
+    if (token.length > TOKEN_LENGTH_MAX || !TOKEN.test(token)) throw invalidToken('it is malformed')
     const { errors, jwtVerify } = await loadJose()
     let secret: KeyObject | null = null
     try {
@@ -201,7 +227,7 @@ export class TokenService {
         token,
         ({ kid }) => {
           const key = keys.find((candidate) => candidate.kid === kid)
-          if (key === undefined) throw invalid('its key is unknown')
+          if (key === undefined) throw invalidToken('its key is unknown')
           secret = key.secret
           return secret
         },
@@ -217,17 +243,18 @@ export class TokenService {
       )
       return toVerifiedToken(payload, secret)
     } catch (error) {
-      if (error instanceof errors.JOSEError) throw invalid(error.code)
+      if (error instanceof errors.JOSEError) throw invalidToken(error.code)
       throw error
     }
   }
 
   /**
-   * Revokes the token `jti` at once, including in other processes that share the folder. Errors: TOKEN_ID_MALFORMED,
-   * REVOCATIONS_FULL, SharedFileError.
+   * Revokes a token, or all tokens that a subject has until now, at once, including in other processes that share the
+   * folder. Errors: TOKEN_ID_MALFORMED, REVOCATIONS_FULL, SharedFileError.
    */
-  async revoke(jti: string): Promise<void> {
-    await this.#stores.revocations.change((revoked) => revoke(revoked, jti, this.#clock.now()))
+  async revoke(target: RevocationTarget): Promise<void> {
+    const id = typeof target === 'string' ? target : toRevokedId(target)
+    await this.#stores.revocations.change((revoked) => revoke(revoked, id, this.#clock.now()))
   }
 
   /**
@@ -260,8 +287,10 @@ export async function openTokens(options: {
   readonly secret: string | null
   /** Replaces the file of revocations if several processes share the revocations. */
   readonly revocations?: SharedTextStore | null
+  /** Verifies the tokens of issuers; default: only tokens of this node are valid. */
+  readonly issuers?: IssuerTokens | null
 }): Promise<TokenService> {
-  const { clock, folder, secret, revocations: shared = null } = options
+  const { clock, folder, secret, revocations: shared = null, issuers = null } = options
   const open = <Value>({ path, ...file }: SharedFileOptions<Value>): SharedValue<Value> =>
     folder === null
       ? valueInMemory(file.initial)
@@ -279,7 +308,7 @@ export async function openTokens(options: {
   revocations.current()
   if (secret !== null) {
     const keys = valueInMemory(createRing(secret))
-    return new TokenService(clock, { keys, isKeyFixed: true, revocations })
+    return new TokenService(clock, { keys, isKeyFixed: true, revocations, issuers })
   }
   const keys = open<KeyRing>({
     path: 'token-keys.json',
@@ -290,7 +319,24 @@ export async function openTokens(options: {
   if (keys.current().length === 0) {
     await keys.change((ring) => (ring.length === 0 ? [createKey()] : ring))
   }
-  return new TokenService(clock, { keys, isKeyFixed: false, revocations })
+  return new TokenService(clock, { keys, isKeyFixed: false, revocations, issuers })
+}
+
+/**
+ * Issues a token for the API of this node. `lifeSeconds` is an integer of at most 366 days. Errors: SCOPE_UNKNOWN,
+ * SCOPES_TOO_LONG, SharedFileError.
+ */
+export function issueApiToken(
+  tokens: TokenService,
+  grant: {
+    readonly subject: string
+    readonly scopes: readonly string[]
+    readonly lifeSeconds: number
+  },
+): Promise<IssuedToken> {
+  const { subject, scopes, lifeSeconds } = grant
+  const claims = { scope: scopeClaim(scopes) }
+  return tokens.issue({ audience: API_AUDIENCE, subject, lifeSeconds, claims })
 }
 
 /** Loads jose with the first token, because many nodes use no tokens. */
@@ -302,22 +348,30 @@ function toVerifiedToken(payload: JWTPayload, secret: KeyObject | null): Verifie
   // The operator may use the secret for other tokens too, so a signed token can have claims of any type. jose checks
   // only the types of iat and exp.
   if (typeof jti !== 'string' || typeof sub !== 'string')
-    throw invalid('its jti or sub is not a string')
-  if (iat === undefined || exp === undefined) throw invalid('its iat or exp is missing')
+    throw invalidToken('its jti or sub is not a string')
+  if (iat === undefined || exp === undefined) throw invalidToken('its iat or exp is missing')
   const isBoundTo = (text: string) => secret !== null && payload.bound === boundClaim(secret, text)
-  return { jti, subject: sub, issuedAt: iat, expiresAt: exp, claims: payload, isBoundTo }
+  const times = { issuedAt: iat, expiresAt: exp, skewSeconds: 0 }
+  return { jti, subject: sub, subjectId: toSubjectId(sub), ...times, claims: payload, isBoundTo }
+}
+
+function toRevokedId(target: Exclude<RevocationTarget, string>): string {
+  if ('jti' in target) return issuerTokenId(target.issuer, target.jti)
+  return toSubjectId(target.subject, target.issuer)
+}
+
+/** Whether the token is revoked, or was issued before the tokens of its subject were revoked. */
+function isRevoked(
+  token: Pick<VerifiedToken, 'jti' | 'subjectId' | 'issuedAt' | 'skewSeconds'>,
+  revoked: Revocations,
+): boolean {
+  const { jti, subjectId, issuedAt, skewSeconds } = token
+  if (revoked.has(jti)) return true
+  const until = revoked.get(subjectId)
+  return until !== undefined && (issuedAt - skewSeconds) * 1_000 <= until - TOKEN_LIFE_MAX_MS
 }
 
 /** Returns the claim of a token that is bound to `text`. Nobody can test a guess of `text` without the secret. */
 function boundClaim(secret: KeyObject, text: string): string {
   return createHmac('sha256', secret).update('bound to ').update(text).digest('base64url')
-}
-
-/**
- * Creates a TOKEN_INVALID error. Its cause contains only `reason`, because jose's own error would contain the claims.
- */
-function invalid(reason: string, subject?: string): TokenError {
-  const known = subject === undefined ? {} : { subject }
-  const cause = new Error(reason)
-  return new TokenError('TOKEN_INVALID', 'the token is not valid here', { cause, ...known })
 }

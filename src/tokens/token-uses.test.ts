@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
-import { issueApiToken } from './scopes.ts'
-import { openTokens } from './service.ts'
+import { issueApiToken, openTokens } from './service.ts'
 import { TokenUses } from './token-uses.ts'
 
 const used = (jti: string, lastUsed: number | null, expiresAt = 10) => ({

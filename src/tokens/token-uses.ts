@@ -6,6 +6,8 @@ export interface RememberedToken {
   /** Id of the token, for revoking it. */
   readonly jti: string
   readonly subject: string
+  /** The issuer; absent for a token of this node. */
+  readonly issuer?: string | undefined
   readonly audience: string
   /** The `scope` claim, or undefined. */
   readonly scope: unknown

@@ -1,5 +1,6 @@
 import { pino } from 'pino'
 import { onTestFinished } from 'vitest'
+import type { Author } from '../../src/base/author.ts'
 import type { Clock } from '../../src/base/clock.ts'
 import { gatewayComponent, type NamespaceStyle } from '../../src/gateway/index.ts'
 import { startListener } from '../../src/http/index.ts'
@@ -44,6 +45,7 @@ export interface GatewayOptions {
   /** Networks to deploy, in this order. Default: the default network. */
   readonly deploy?: readonly NetworkDefinition[]
   readonly apiKey?: string | null
+  readonly findAccount?: (token: string) => Promise<Author | null>
   readonly namespaces?: NamespaceStyle
   readonly warn?: (message: string) => void
   readonly log?: (network: string, level: string, text: string) => void
@@ -74,7 +76,10 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const component = gatewayComponent({
     networks,
     defaultNetwork: deploy?.[0]?.name ?? 'mynetwork',
-    access: { apiKey, open: apiKey === null },
+    access: {
+      ...{ apiKey, open: apiKey === null },
+      ...(options.findAccount === undefined ? {} : { findAccount: options.findAccount }),
+    },
     namespaces: options.namespaces ?? 'required',
     serverId: ledger.service.serverId,
     clock,

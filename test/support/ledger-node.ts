@@ -7,7 +7,11 @@ import type { Clock } from '../../src/base/clock.ts'
 import { dashboardFolder } from '../../src/dashboard/index.ts'
 import { type HttpLimits, readPageFiles, startListener } from '../../src/http/index.ts'
 import { type OpenLedgerOptions, openLedger } from '../../src/ledger/core.ts'
-import { type LedgerService, ledgerComponent } from '../../src/ledger/index.ts'
+import {
+  type LedgerComponentDeps,
+  type LedgerService,
+  ledgerComponent,
+} from '../../src/ledger/index.ts'
 import {
   openStoreReader,
   type Verification,
@@ -81,6 +85,7 @@ export interface LedgerNodeOptions {
   readonly verification?: OpenLedgerOptions['verification']
   /** Tokens that the node requires. Default: none. */
   readonly tokens?: TokenService
+  readonly signIn?: LedgerComponentDeps['signIn']
   /** Receives each log line of level `debug` and above. */
   readonly log?: (line: string) => void
 }
@@ -124,6 +129,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
     credentials: CREDENTIALS,
     page: options.dashboard === true ? readPageFiles(dashboardFolder) : null,
     tokens: options.tokens ?? null,
+    signIn: options.signIn ?? null,
     logger,
     clock,
     monotonic: clock,

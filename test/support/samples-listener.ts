@@ -9,7 +9,7 @@ import { pino } from 'pino'
 import { mountGuardedPath, mountPresenceFilter, openPairs } from '../../src/guarded-path/index.ts'
 import { startListener } from '../../src/http/index.ts'
 import { openUserDirectory, sampleApiComponent } from '../../src/sample-api/index.ts'
-import { openTokens, type TokenService } from '../../src/tokens/index.ts'
+import { type IssuerTokens, openTokens, type TokenService } from '../../src/tokens/index.ts'
 
 export interface Answer {
   readonly status: number
@@ -29,6 +29,7 @@ export interface Setup {
   readonly pairs?: object
   readonly presenceFilter?: boolean
   readonly secret?: string
+  readonly issuers?: IssuerTokens
 }
 
 /**
@@ -60,7 +61,12 @@ export async function startSamples(setup: Setup = {}): Promise<SamplesListener> 
     writeFileSync(path, JSON.stringify(content))
     return path
   }
-  const tokens = await openTokens({ clock, folder, secret: setup.secret ?? null })
+  const tokens = await openTokens({
+    clock,
+    folder,
+    secret: setup.secret ?? null,
+    issuers: setup.issuers ?? null,
+  })
   const users = await openUserDirectory({
     file: file('declared-users.json', setup.users),
     folder,

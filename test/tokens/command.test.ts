@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { runDaicho, serveLedger } from '../support/daicho.ts'
@@ -31,7 +31,7 @@ it('issues a token that a running node accepts until the token is revoked', asyn
   expect((await runDaicho(['token', 'revoke', jti], env)).stdout).toBe(`revoked ${jti}\n`)
   const mistaken = await runDaicho(['token', 'revoke', 'reporting'], env)
   expect([mistaken.code, mistaken.stdout]).toEqual([2, ''])
-  expect(mistaken.stderr).toContain("'reporting' is invalid for argument 'jti'")
+  expect(mistaken.stderr).toContain('"reporting" is not the id of a token')
   expect(await list(token)).toBe(401)
   const listed = await runDaicho(['token', 'list', '--url', node.url, '--folder', folder])
   expect(listed.stdout).toMatch(
@@ -42,6 +42,16 @@ it('issues a token that a running node accepts until the token is revoked', asyn
   expect(plain.stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)
   expect(plain.stderr).toMatch(/^valid until \S+; to revoke it: daicho token revoke \S+\n$/)
   expect(await list(plain.stdout.trim())).toBe(200)
+  for (const wrong of [[], [jti, '--subject', 'operator'], ['--issuer', 'https://x']])
+    expect((await runDaicho(['token', 'revoke', ...wrong], env)).code).toBe(2)
+  const others = ['token', 'revoke', '--subject', 'operator', '--issuer', 'https://x']
+  expect((await runDaicho(others, env)).stdout).toBe(
+    'revoked the tokens of operator of https://x\n',
+  )
+  expect(await list(plain.stdout.trim())).toBe(200)
+  const all = await runDaicho(['token', 'revoke', '--subject', 'operator'], env)
+  expect(all.stdout).toBe('revoked the tokens of operator\n')
+  expect(await list(plain.stdout.trim())).toBe(401)
   node.child.kill('SIGTERM')
   const { code, stderr } = await node.ended
   expect(code).toBe(0)
@@ -71,4 +81,30 @@ it.each([
   const { code, stdout, stderr } = await runDaicho(['token', 'mint', ...flags], env)
   expect([code, stdout]).toEqual([2, ''])
   expect(stderr).toContain(message)
+})
+
+it('does not start with settings of issuers that cannot work, and says why in one line', async () => {
+  const folder = temporaryFolder()
+  const rules = join(folder, 'scopes.json')
+  writeFileSync(rules, '[{"claim":"groups","value":"a","scopes":["ledger:write"]}]')
+  const good = { OIDC_ISSUERS: 'https://x.example', OIDC_AUDIENCE: 'a', TOKENS: 'required' }
+  for (const [variables, message] of [
+    [{ OIDC_AUDIENCE: '' }, 'OIDC_ISSUERS needs OIDC_AUDIENCE'],
+    [{ OIDC_ISSUERS: 'http://127.0.0.1:1' }, 'must begin with https:, unless OIDC_ALLOW_PRIVATE=1'],
+    [{ OIDC_ISSUERS: 'x.example' }, 'OIDC_ISSUERS must be up to 16 addresses'],
+    [
+      { OIDC_SCOPES_FILE: rules },
+      `OIDC_SCOPES_FILE: ${rules}: rule 1: unknown scope "ledger:write"`,
+    ],
+    [{ OIDC_SCOPES_FILE: folder }, 'OIDC_SCOPES_FILE'],
+    [
+      { OIDC_CLIENT_ID: 'd', TOKENS: 'off' },
+      'OIDC_CLIENT_ID needs OIDC_ISSUERS and TOKENS=required',
+    ],
+  ] as const) {
+    const serve = ['serve', '--only', 'ledger', '--port', '0']
+    const { code, stdout, stderr } = await runDaicho(serve, { ...good, ...variables })
+    expect([code, stdout]).toEqual([78, ''])
+    expect(stderr.trimEnd().split('\n').at(-1)).toContain(message)
+  }
 })

@@ -2,6 +2,7 @@ import {
   type IssuedToken,
   isSubject,
   issueApiToken,
+  type RevocationTarget,
   type TokenService,
 } from '../../tokens/index.ts'
 import { readSettings } from '../composition/settings.ts'
@@ -49,10 +50,12 @@ export async function runTokenList({ url, token, json }: ListFlags): Promise<voi
   const node = { url, token: token ?? own?.token }
   const reply = await callNode(node, 'GET /api/config/tokens', {})
   const tokens = reply.tokens.filter(({ jti }) => jti !== own?.jti)
-  const lines = tokens.map(({ jti, subject, scopes, expires_at, last_used, revoked }) => {
+  const lines = tokens.map((token) => {
+    const { jti, subject, issuer, scopes, expires_at, last_used, revoked } = token
     const use = last_used === null ? 'not used' : `used ${timeText(last_used)}`
     const end = revoked ? 'REVOKED' : `expires ${timeText(expires_at)}`
-    return `${jti}  ${subject}  ${scopes.join(' ')}  ${use}  ${end}`
+    const owner = issuer === undefined ? subject : `${subject} (${issuer})`
+    return `${jti}  ${owner}  ${scopes.join(' ')}  ${use}  ${end}`
   })
   if (!reply.required)
     lines.push(
@@ -93,9 +96,25 @@ async function withNodeTokens<Result>(
   }
 }
 
-export async function runTokenRevoke(jti: string): Promise<void> {
-  await withNodeTokens((tokens) => tokens.revoke(jti))
-  process.stdout.write(`revoked ${jti}\n`)
+export async function runTokenRevoke(
+  jti: string | undefined,
+  { subject, issuer }: { readonly subject?: string; readonly issuer?: string },
+): Promise<void> {
+  await withNodeTokens((tokens) => tokens.revoke(toRevoked(jti, subject, issuer)))
+  const revoked = jti ?? `the tokens of ${subject}`
+  process.stdout.write(`revoked ${revoked}${issuer === undefined ? '' : ` of ${issuer}`}\n`)
+}
+
+function toRevoked(
+  jti: string | undefined,
+  subject: string | undefined,
+  issuer: string | undefined,
+): RevocationTarget {
+  if (jti !== undefined && subject === undefined)
+    return issuer === undefined ? jti : { jti, issuer }
+  if (jti === undefined && subject !== undefined)
+    return issuer === undefined ? { subject } : { subject, issuer }
+  throw new Exit(EXIT.usage, 'give the id of a token, or --subject')
 }
 
 export async function runKeyRotation(flags: { dropOld?: boolean }): Promise<void> {

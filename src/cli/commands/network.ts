@@ -78,10 +78,13 @@ function identityCommand(): Command {
     .option('--issuer', 'allow the identity to issue, bind and revoke identities of members')
     .addHelpText('after', '\nRequests with Authorization: Bearer <secret> act as the participant.')
     .action(run('runIdentityIssue'))
-  nodeCommand(command, 'bind', 'create an identity for a secret that only the participant knows')
+  nodeCommand(command, 'bind', 'create an identity for a secret or account of the participant')
     .argument(...network)
     .argument(...participant)
-    .argument('<certificate>', 'sha256:<64 hexadecimal digits>, the hash of the secret')
+    .argument(
+      '<certificate>',
+      'sha256:<64 hexadecimal digits>, the hash of the secret, or "oidc:<issuer> <subject>"',
+    )
     .action(run('runIdentityBind'))
   nodeCommand(command, 'list', 'list the identities of a network')
     .argument(...network)

@@ -8,8 +8,6 @@ const run = actionsFrom(() => import('../actions/token.ts'))
 
 /** Maximum lifetime of a token. */
 const TTL_MAX_MS = 366 * 24 * 3_600_000
-/** A token id, which is a UUID. */
-const TOKEN_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export function tokenCommand(): Command {
   const command = new Command('token').description(
@@ -41,8 +39,10 @@ export function tokenCommand(): Command {
   addNodeOptions(listCommand, LOCAL_NODE, aboutToken)
   command
     .command('revoke')
-    .description('revoke a token')
-    .argument('<jti>', 'id of the token (claim jti), logged when the token is issued', parseTokenId)
+    .description('revoke a token, or all tokens that a subject has until now')
+    .argument('[jti]', 'id of the token, as listed; with --issuer, its claim jti')
+    .option('--subject <name>', 'revoke all tokens of this subject that were issued until now')
+    .option('--issuer <address>', 'the OpenID Connect issuer of the token or of the subject')
     .action(run('runTokenRevoke'))
   command
     .command('keys')
@@ -60,11 +60,4 @@ function parseTtl(text: string): number {
   if (ms < 1_000 || ms > TTL_MAX_MS)
     throw new InvalidArgumentError('the lifetime must be from 1s to 366d.')
   return ms
-}
-
-function parseTokenId(text: string): string {
-  if (TOKEN_ID.test(text)) return text
-  throw new InvalidArgumentError(
-    'it is not the id of a token, 32 hex digits with hyphens. `daicho token list` prints the ids.',
-  )
 }

@@ -79,13 +79,15 @@ function creators(
   const { settings, version } = context
   const ledger = openOnce(() => openNodeLedger(context))
   const tokens = openOnce(async () => {
-    const { openNodeTokens } = await import('./tokens.ts')
+    const { openIssuers, openNodeTokens } = await import('./tokens.ts')
     if (settings.STORE !== null && settings.SECRET === null) {
       context.logger.warn(
         'STORE is set without SECRET: a token is accepted only by the process that issued the token',
       )
     }
-    const opened = await openNodeTokens(settings, settings.SYSTEM_FOLDER, context.clock)
+    const { clock, logger } = context
+    const issuers = await openIssuers(settings, clock, (message) => logger.warn(message))
+    const opened = await openNodeTokens(settings, settings.SYSTEM_FOLDER, clock, issuers)
     context.onClose(opened.close)
     return opened.tokens
   })
@@ -114,7 +116,7 @@ function creators(
     samples: async () => createSamples(context, await tokens()),
     gateway: async () => {
       const { createGateway } = await import('./gateway.ts')
-      return createGateway(context, await ledger())
+      return createGateway(context, await ledger(), tokens)
     },
   }
 }
@@ -198,12 +200,21 @@ async function createLedger(
       'TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session creates tokens',
     )
   }
+  if (tokens === null && settings.OIDC_ISSUERS.length > 0)
+    logger.warn('OIDC_ISSUERS is set, but TOKENS is off: the ledger asks for no tokens')
   if (tokens === null && publicAddress !== null) {
     const warning = `TOKENS is off on ${publicAddress}: anyone who reaches the port can read and change all data`
     notify(warning)
     logger.warn(warning)
   }
+  const { OIDC_CLIENT_ID: clientId, OIDC_SIGN_IN_PARAMETERS: parameters } = settings
+  if (clientId !== null && (tokens === null || settings.OIDC_ISSUERS.length === 0)) {
+    const message = 'OIDC_CLIENT_ID needs OIDC_ISSUERS and TOKENS=required'
+    throw new Exit(EXIT.configuration, message)
+  }
+  const find = () => tokens?.findSignInOffer() ?? null
   return ledgerComponent({
+    signIn: clientId === null ? null : { clientId, parameters, find },
     ...{ ledger, credentials, tokens, clock, version, monotonic: monotonicClock },
     page: readPageFiles(dashboardFolder),
     logger: logger.child({ component: 'ledger' }),

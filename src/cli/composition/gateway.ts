@@ -12,6 +12,7 @@ import {
   readNetwork,
   requireDefinition,
 } from '../../network/index.ts'
+import type { TokenService } from '../../tokens/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import type { ComponentContext } from './context.ts'
 
@@ -25,9 +26,12 @@ const SHIPPED = 'mynetwork'
 export async function createGateway(
   context: ComponentContext,
   ledger: LedgerService,
+  openTokens: () => Promise<TokenService>,
 ): Promise<HttpComponent> {
   const { settings, clock, version, logger, onClose } = context
-  const access = requireAccess(context)
+  const tokens = settings.OIDC_ISSUERS.length === 0 ? null : await openTokens()
+  const findAccount = tokens === null ? {} : { findAccount: tokens.findAccount.bind(tokens) }
+  const access = { ...requireAccess(context), ...findAccount }
   const warn = (message: string) => logger.warn(message)
   const networks = await Networks.open({
     ...{ ledger, clock, version, warn, deadlineMs: settings.PROCESSOR_DEADLINE_MS },

@@ -6,8 +6,12 @@ import { followAddress } from './routing/address.ts'
 import { rememberScroll } from './routing/scroll.ts'
 import { guardUnsaved } from './routing/unsaved.ts'
 import { originalText } from './text/visible.ts'
+import { requireLogin } from './views/sign-in.tsx'
 
 applyLanguage()
+const root = document.getElementById('app')
+// The issuer sends the user back without the view of the address, which the sign-in restores.
+if (root !== null) await requireLogin(root)
 followAddress()
 rememberScroll()
 guardUnsaved()
@@ -22,5 +26,4 @@ document.addEventListener('copy', (event) => {
 // Starts the feed before any view is loaded, so that no view misses a change.
 await followFeed()
 followStatus()
-const root = document.getElementById('app')
 if (root !== null) render(<App />, root)

@@ -53,6 +53,7 @@ export const gatewayStatuses: Readonly<Record<string, number>> = {
   STORE_UNAVAILABLE: 503,
   OUTCOME_UNKNOWN: 503,
   STORE_ROLLED_BACK: 503,
+  ISSUER_UNAVAILABLE: 503,
 }
 
 /** Codes with status 503 that need an operator. All other errors with status 503 are temporary. */
@@ -65,7 +66,7 @@ export const ALARMS: ReadonlySet<string> = new Set([
 
 /** Codes of temporary errors whose replies have `Retry-After`. */
 export const RETRIED: ReadonlySet<string> = new Set([
-  ...['STORE_UNAVAILABLE', 'OUTCOME_UNKNOWN', 'NETWORK_BUSY'],
+  ...['STORE_UNAVAILABLE', 'OUTCOME_UNKNOWN', 'NETWORK_BUSY', 'ISSUER_UNAVAILABLE'],
 ])
 
 interface Detail {

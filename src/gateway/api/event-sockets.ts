@@ -13,7 +13,7 @@ import {
 } from '../../network/index.ts'
 import { type BlockEvents, type EventPage, type ReplaySource, Replays } from '../replays.ts'
 import type { GatewayService } from '../service.ts'
-import { type GatewayAccess, requireCaller } from './routes.ts'
+import { accountCheck, type GatewayAccess, requireCaller } from './routes.ts'
 
 const SUBSCRIBERS_MAX = 2_000
 /** Maximum bytes of a message from a client. The gateway ignores all messages. */
@@ -107,15 +107,15 @@ export class EventSockets {
     })
     await this.#deps.service.catchUp()
     const network = this.#networkAt(url.pathname)
-    const caller = await requireCaller(
-      { ...bearer, ...request.headers },
-      network,
-      this.#deps.access,
-    )
+    const { access } = this.#deps
+    const headers = { ...bearer, ...request.headers }
+    const caller = await requireCaller(headers, network, access)
+    const isAllowed = accountCheck(headers, access)
     const since = parseSince(url.searchParams)
     const isSelected = parseTypes(url.searchParams, network)
     this.#server.handleUpgrade(request, socket, head, (opened) => {
-      const listening = new EventSocket(opened, socket, { isSelected, isLive: since === null })
+      const isLive = since === null
+      const listening = new EventSocket(opened, socket, { isSelected, isLive, isAllowed })
       const subscription = this.#join(opened, listening, network, caller)
       if (since !== null) this.#replays.add(subscription, listening, since)
     })
@@ -263,6 +263,7 @@ class EventSocket {
   readonly #socket: WebSocket
   readonly #stream: Duplex
   readonly #isSelected: (type: string) => boolean
+  readonly #isAllowed: () => Promise<boolean>
   #isLive: boolean
   /** Height of the last block sent. Blocks up to this height are not sent again. */
   #height = -1
@@ -275,11 +276,20 @@ class EventSocket {
   constructor(
     socket: WebSocket,
     stream: Duplex,
-    { isSelected, isLive }: { isSelected: (type: string) => boolean; isLive: boolean },
+    {
+      isSelected,
+      isLive,
+      isAllowed,
+    }: {
+      isSelected: (type: string) => boolean
+      isLive: boolean
+      isAllowed: () => Promise<boolean>
+    },
   ) {
     this.#socket = socket
     this.#stream = stream
     this.#isSelected = isSelected
+    this.#isAllowed = isAllowed
     this.#isLive = isLive
     socket.on('pong', () => {
       this.#answered = true
@@ -338,8 +348,10 @@ class EventSocket {
     this.close(INTERNAL_ERROR, 'the events cannot be read; reconnect with since')
   }
 
-  /** Closes the connection if the previous ping was not answered; otherwise sends a ping. */
+  /** Closes the connection if the previous ping was not answered or its token is invalid; otherwise sends a ping. */
   ping(): void {
+    const close = () => this.close(POLICY_VIOLATION, 'the token is no longer valid')
+    this.#isAllowed().then((isAllowed) => isAllowed || close(), close)
     if (!this.#answered) {
       this.#socket.terminate()
       return

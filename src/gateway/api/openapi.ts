@@ -314,7 +314,8 @@ function systemPaths(): JsonObject {
   const query = { query: 'SELECT org.example.Thing', parameters: {} }
   const issue = 'Issue an identity for a participant; only this reply contains its secret'
   const bind =
-    'Create an identity for a secret that only the participant knows; send the hash of the secret'
+    'Create an identity for a secret that only the participant knows (sha256:<hash of the secret>), or for an ' +
+    'account of an OpenID Connect issuer (oidc:<issuer> <subject>)'
   const revoke = 'Revoke an identity permanently'
   return {
     '/system/ping': {

@@ -16,6 +16,7 @@ import {
 import {
   ADMIN,
   authenticate,
+  authenticateAccount,
   type BusinessNetwork,
   type Caller,
   type FieldDefault,
@@ -43,6 +44,8 @@ export interface GatewayAccess {
   readonly open: boolean
   /** The author of the administrator's changes; absent if it is the participant of the administrator. */
   readonly by?: Author
+  /** Returns the account of an issuer that owns an access token; null if the token is invalid. Absent: no issuers. */
+  readonly findAccount?: (token: string) => Promise<Author | null>
 }
 
 export interface RouteDeps extends SystemDeps {
@@ -54,6 +57,8 @@ export interface RouteDeps extends SystemDeps {
 }
 
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
+/** A JSON Web Token, whose header begins with `{"`. */
+const JWT = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/
 /** Path of the files that all explorers share. */
 const EXPLORER_ASSETS = '/explorer/static'
 
@@ -68,9 +73,33 @@ export async function requireCaller(
   const [, secret] = BEARER.exec(authorization) ?? []
   if (secret === undefined)
     throw unauthorized('Authorization must be Bearer <secret of the identity>', 'invalid_request')
-  return authenticate(network, secret).catch((error: unknown) => {
+  return identify(network, secret, access).catch((error: unknown) => {
     throw toDenial(error)
   })
+}
+
+async function identify(
+  network: BusinessNetwork,
+  secret: string,
+  { findAccount }: GatewayAccess,
+): Promise<Caller> {
+  if (findAccount === undefined || !JWT.test(secret)) return authenticate(network, secret)
+  const account = await findAccount(secret)
+  if (account !== null) return authenticateAccount(network, account)
+  throw unauthorized('the token is not valid here, has expired or was revoked', 'invalid_token')
+}
+
+/**
+ * Returns a check whether the caller of a connection still has a valid access token. Callers without such a token have
+ * an identity, whose revocation is noticed otherwise.
+ */
+export function accountCheck(
+  { authorization = '' }: IncomingHttpHeaders,
+  { findAccount }: GatewayAccess,
+): () => Promise<boolean> {
+  const [, token = ''] = BEARER.exec(authorization) ?? []
+  if (findAccount === undefined || !JWT.test(token)) return async () => true
+  return async () => (await findAccount(token)) !== null
 }
 
 /** Returns the administrator if the key in `headers` is valid, or if no credentials are required. Errors: 401. */

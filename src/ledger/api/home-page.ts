@@ -6,6 +6,7 @@ import {
   equalCredentials,
   FailureThrottle,
   failedLogin,
+  formatPolicy,
   type HttpApp,
   HttpRefusal,
   PASSWORD_FAILURES,
@@ -68,15 +69,93 @@ const LINKS = `<!doctype html>
 </body>
 </html>
 `
-/** Mounts the dashboard at `/`. Requests must pass `check`. `files` is null if the dashboard has not been built. */
-export function homePage(app: HttpApp, check: BasicCheck, files: readonly PageFile[] | null): void {
-  servePageFiles(app, files ?? [pageFile('/', 'page.html', LINKS)], {
-    check: (request, reply) => {
-      check(request, reply)
-      // Prevents pages of other sites from embedding the dashboard.
-      reply.header('cross-origin-resource-policy', 'same-origin')
+/** The sign-in of the dashboard at an OpenID Connect issuer. */
+export interface SignIn {
+  /** The `client_id` of the dashboard at the issuer. */
+  readonly clientId: string
+  /** Further parameters of the request to the issuer, as a query. */
+  readonly parameters: string
+  /** Returns the issuer and its addresses; null if it has no sign-in. Errors: ISSUER_UNAVAILABLE. */
+  readonly find: () => {
+    readonly issuer: string
+    readonly endpoints: { readonly authorization: URL; readonly token: URL }
+  } | null
+}
+
+/**
+ * Mounts the dashboard at `/`. Requests must pass `check`, unless there is a sign-in: the page itself contains nothing
+ * secret. `files` is null if the dashboard has not been built.
+ */
+export function homePage(
+  app: HttpApp,
+  check: BasicCheck,
+  files: readonly PageFile[] | null,
+  signIn: SignIn | null,
+): void {
+  // Prevents pages of other sites from embedding the dashboard.
+  const headers = { 'cross-origin-resource-policy': 'same-origin' }
+  const all = files ?? [pageFile('/', 'page.html', LINKS)]
+  if (signIn === null) servePageFiles(app, all, { check, headers: () => headers })
+  else
+    servePageFiles(app, all.map(markPage), {
+      headers: () => ({
+        ...headers,
+        'content-security-policy': formatPolicy(signInOrigins(signIn)),
+      }),
+      // The issuer sends the browser back to the page.
+      config: { scope: 'public', openToAllSites: true },
+    })
+}
+
+/** Returns the page with a mark that tells it to ask for the sign-in. */
+function markPage(file: PageFile): PageFile {
+  if (file.path !== '/') return file
+  const mark = '<head><meta name="sign-in" content="session">'
+  return pageFile('/', 'index.html', () =>
+    Buffer.from(file.content().bytes.toString().replace('<head>', mark)),
+  )
+}
+
+/** Returns the origins to which the page sends requests: its own, and that of the issuer's tokens. */
+function signInOrigins({ find }: SignIn): string {
+  try {
+    const origin = find()?.endpoints.token.origin
+    return origin === undefined ? "'self'" : `'self' ${origin}`
+  } catch {
+    // The page then shows that the issuer is not available.
+    return "'self'"
+  }
+}
+
+const SignInReply = okReply({
+  issuer: Type.String(),
+  client_id: Type.String(),
+  authorization_endpoint: Type.String(),
+  token_endpoint: Type.String(),
+  parameters: Type.String(),
+})
+
+/** Mounts `GET /session`, which describes the sign-in to the dashboard. */
+export function signInRoutes(app: HttpApp, { clientId, parameters, find }: SignIn): void {
+  app.get(
+    '/session',
+    {
+      schema: { hide: true, response: { 200: SignInReply, ...failures } },
+      config: { scope: 'public' },
     },
-  })
+    async (_request, reply) => {
+      reply.header('cache-control', 'no-store')
+      const found = find()
+      if (found === null)
+        throw new HttpRefusal(503, 'ISSUER_UNAVAILABLE', 'the issuer has no sign-in for browsers')
+      return {
+        status: true as const,
+        ...{ issuer: found.issuer, client_id: clientId, parameters },
+        authorization_endpoint: found.endpoints.authorization.href,
+        token_endpoint: found.endpoints.token.href,
+      }
+    },
+  )
 }
 
 const SessionReply = okReply({

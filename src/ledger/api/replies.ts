@@ -28,7 +28,7 @@ export const statusOfLedgerApi = {
   ...statusOfPeers,
   ...{ SEARCH_TOO_LARGE: 422, SEARCH_INTERRUPTED: 503 },
   ...statusOfLedger,
-  ...{ TOKEN_ID_MALFORMED: 400, REVOCATIONS_FULL: 507 },
+  ...{ TOKEN_ID_MALFORMED: 400, REVOCATIONS_FULL: 507, ISSUER_UNAVAILABLE: 503 },
 } as const
 
 const JSON_TYPE = 'application/json; charset=utf-8'

@@ -15,6 +15,9 @@ const TokensReply = okReply({
     Type.Object({
       jti: Type.String({ description: 'Id of the token, for revoking it' }),
       subject: Type.String(),
+      issuer: Type.Optional(
+        Type.String({ description: 'OpenID Connect issuer; absent for a token of this node' }),
+      ),
       audience: Type.String({ description: '`daicho:api` for this API' }),
       scopes: Type.Array(Type.String()),
       issued_at: time('Creation'),
@@ -45,6 +48,7 @@ export function tokenRoutes(app: HttpApp, tokens: TokenService | null): void {
       tokens: (tokens?.remembered() ?? []).map((token) => ({
         jti: token.jti,
         subject: token.subject,
+        ...(token.issuer === undefined ? {} : { issuer: token.issuer }),
         audience: token.audience,
         scopes: typeof token.scope === 'string' ? token.scope.split(' ') : [],
         issued_at: token.issuedAt,

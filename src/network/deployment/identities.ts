@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
+import type { Author } from '../../base/author.ts'
 import { parseTarget } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import { type Caller, identityUnknown } from '../resources/transaction.ts'
+import { accountId, formatAccount } from '../transactions/account.ts'
 import type { IdentityRequest } from '../transactions/messages.ts'
 import type { BusinessNetwork } from './business-network.ts'
 
@@ -31,12 +33,34 @@ export async function issueIdentity(
 
 /** Returns the caller with this secret. Errors: IDENTITY_UNKNOWN, for revoked and for unknown identities alike. */
 export async function authenticate(network: BusinessNetwork, secret: string): Promise<Caller> {
-  const unknown = identityUnknown()
-  if (secret.length > SECRET_LENGTH_MAX) throw unknown
-  const id = identityId(secret)
+  if (secret.length > SECRET_LENGTH_MAX) throw identityUnknown()
+  return requireIdentity(network, identityId(secret), null)
+}
+
+/**
+ * Returns the caller with this account of an OpenID Connect issuer. Errors: IDENTITY_UNKNOWN, for revoked and for
+ * unknown identities alike.
+ */
+export async function authenticateAccount(
+  network: BusinessNetwork,
+  account: Author,
+): Promise<Caller> {
+  const certificate = formatAccount(account)
+  return requireIdentity(network, accountId(certificate), certificate)
+}
+
+/** `account` is the certificate of an account, or null for a secret. */
+async function requireIdentity(
+  network: BusinessNetwork,
+  id: string,
+  account: string | null,
+): Promise<Caller> {
+  const unknown = identityUnknown(account === null ? 'secret' : 'account')
   const identity = await network.readUnchecked({ type: IDENTITY, id })
   const participant = parseTarget(String(identity?.participant))
   if (participant === null) throw unknown
+  // An identity with the id of an account could otherwise be bound as the hash of a secret.
+  if (account !== null && identity?.certificate !== account) throw unknown
   const caller = { participant, identity: id }
   if (await network.isRevoked(caller)) throw unknown
   return caller

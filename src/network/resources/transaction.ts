@@ -40,8 +40,8 @@ export async function isRevoked(
 }
 
 /** Returns the error for revoked and for unknown identities alike. */
-export function identityUnknown(): NetworkError {
-  return new NetworkError('IDENTITY_UNKNOWN', 'no identity of this network has this secret')
+export function identityUnknown(proof: 'secret' | 'account' = 'secret'): NetworkError {
+  return new NetworkError('IDENTITY_UNKNOWN', `no identity of this network has this ${proof}`)
 }
 
 /** The caller of requests that need no identity, and of requests with the gateway's API key. */

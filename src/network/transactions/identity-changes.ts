@@ -20,6 +20,7 @@ import {
   resourceMissing,
 } from '../resources/instances.ts'
 import { createTransaction, type Stamp } from '../resources/transaction.ts'
+import { accountId, isAccount } from './account.ts'
 import { Draft } from './draft.ts'
 import type { IdentityChange, IdentityRequest } from './messages.ts'
 
@@ -81,10 +82,12 @@ async function draftBinding(
   stamp: Stamp,
 ): Promise<Draft> {
   const participant = requireParticipant(guard.definition.model, relationship)
-  const [, id] = FINGERPRINT.exec(certificate) ?? []
+  const [, fingerprint] = FINGERPRINT.exec(certificate) ?? []
+  const id = fingerprint ?? (isAccount(certificate) ? accountId(certificate) : undefined)
   if (id === undefined) {
     const message =
-      'a certificate must be sha256:<64 hexadecimal digits>, the hash of the bearer’s secret'
+      'a certificate must be sha256:<64 hexadecimal digits>, the hash of the bearer’s secret, ' +
+      'or oidc:<issuer> <subject>'
     throw invalidField('certificate', 'PATTERN_MISMATCH', message)
   }
   const content = { name: participant.id, state: 'BOUND', certificate }

@@ -1,21 +1,42 @@
 import { signal } from '@preact/signals'
 import { ClientError, LedgerClient, type Operations, type Read } from '../../../client/index.ts'
-import { Session, type SessionState } from './session.ts'
+import { type Renew, Session, type SessionState } from './session.ts'
 
 export const sessionState = signal<SessionState>('open')
 
 /** The base URL of the node: the URL of the page without its last segment. */
 export const base = new URL('.', location.href).href
 
+let account: Renew | null = null
+
+/** Uses the tokens of an account of an issuer for all requests of the page. */
+export function useAccount(renew: Renew): void {
+  account = renew
+}
+
 const session = new Session({
   fetch: (input, init) => fetch(input, init),
   base,
   now: () => performance.now(),
+  findRenewal: () => account,
   onState: (state) => {
     // Once the state is `ended`, it stays so, because the user must sign in again by reloading the page.
     if (sessionState.peek() !== 'ended') sessionState.value = state
   },
 })
+
+/** Returns a port through which a worker gets the token of each request; null without an account. */
+export function tokenPort(): MessagePort | null {
+  if (account === null) return null
+  const { port1, port2 } = new MessageChannel()
+  port1.onmessage = () => {
+    session.token().then(
+      (token) => port1.postMessage(token),
+      () => port1.postMessage(null),
+    )
+  }
+  return port2
+}
 
 /** A client for the node that serves this page. */
 export const ledger = new LedgerClient(base, { fetch: session.fetch })

@@ -6,7 +6,12 @@ export interface SessionOptions {
   readonly now: () => number
   /** Called when the state changes. */
   readonly onState: (state: SessionState) => void
+  /** Returns the renewal of a token that does not come from `POST /session`, or null. */
+  readonly findRenewal?: () => Renew | null
 }
+
+/** Returns a valid token. Errors: any; the session then ends. */
+export type Renew = () => Promise<Issued>
 
 /** `lost`: the node did not answer. `ended`: the node rejects the name and the password. */
 export type SessionState = 'open' | 'lost' | 'ended'
@@ -14,16 +19,18 @@ export type SessionState = 'open' | 'lost' | 'ended'
 /** Time before the expiry of a token at which the token is renewed. */
 const EARLY_MS = 60_000
 
-interface Issued {
+export interface Issued {
   /** Null if the node requires no token. */
   readonly token: string | null
+  /** Time on the clock of the session. */
   readonly renewAt: number
 }
 
 /**
  * Sends requests of this page to the node, with a token if the node requires tokens. The browser remembers the name and
  * the password with which the user opened the page, and sends them with `POST /session` to get a token. The token is
- * stored only in this object. The session renews the token before it expires, and when the node rejects it.
+ * stored only in this object. A user who signed in at an issuer has a token of the issuer instead. The session renews
+ * the token before it expires, and when the node rejects it.
  */
 export class Session {
   readonly #deps: SessionOptions
@@ -57,6 +64,11 @@ export class Session {
     return this.#watched(() => this.#deps.fetch(input, { ...init, headers }))
   }
 
+  /** Returns the token of the next request, for a worker. */
+  async token(): Promise<string | null> {
+    return (await this.#valid()).token
+  }
+
   async #valid(): Promise<Issued> {
     const known = this.#issued
     if (known !== null) {
@@ -76,7 +88,14 @@ export class Session {
   }
 
   async #issue(): Promise<Issued> {
-    const { base, fetch, now, onState } = this.#deps
+    const { base, fetch, now, onState, findRenewal } = this.#deps
+    const renew = findRenewal?.() ?? null
+    if (renew !== null) {
+      return renew().catch((error: unknown) => {
+        onState('ended')
+        throw error
+      })
+    }
     const reply = await this.#watched(() => fetch(`${base}session`, { method: 'POST' }))
     const value: unknown = await reply.json().catch(() => null)
     const response = Object(value)

@@ -9,6 +9,8 @@ export interface VerifyRequest {
   readonly remembered: Remembered | null
   /** The revision to verify; absent for the whole chain. */
   readonly item?: ShownItem
+  /** Where the worker gets the token of each request, if the user signed in at an issuer. */
+  readonly tokens?: InstanceType<typeof MessagePort> | null
 }
 
 /** The messages of a worker to the page. */

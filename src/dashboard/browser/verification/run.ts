@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
-import { base } from '../node/ledger.ts'
+import { base, tokenPort } from '../node/ledger.ts'
 import type { ItemVerdict, ShownItem } from './item-proof.ts'
 import { remember, rememberedChain } from './memory.ts'
 import type { VerifyRequest, WorkerMessage } from './messages.ts'
@@ -37,8 +37,7 @@ export async function verifyItem(item: ShownItem): Promise<ItemOutcome> {
     const message = await new Promise<WorkerMessage>((resolve, reject) => {
       worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => resolve(data)
       worker.onerror = (event) => reject(failed(workerErrorText(event)))
-      const request: VerifyRequest = { base, remembered: rememberedChain(), item }
-      worker.postMessage(request)
+      send(worker, { base, remembered: rememberedChain(), item })
     })
     if (message.kind !== 'item') throw failed('message' in message ? message.message : '')
     const { verdict, serverId } = message
@@ -68,8 +67,12 @@ export function start(): void {
     }
   }
   worker.onerror = (event) => end({ state: 'failed', message: workerErrorText(event) })
-  const request: VerifyRequest = { base, remembered }
-  worker.postMessage(request)
+  send(worker, { base, remembered })
+}
+
+function send(worker: Worker, request: VerifyRequest): void {
+  const tokens = tokenPort()
+  worker.postMessage({ ...request, tokens }, tokens === null ? [] : [tokens])
 }
 
 export function stop(): void {

@@ -1,7 +1,7 @@
 import { errorMessage } from '../../../base/errors.ts'
 import { isJsonObject, type Json } from '../../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
-import { Session } from '../node/session.ts'
+import { type Renew, Session } from '../node/session.ts'
 import { proveItem } from './item-proof.ts'
 import type { VerifyRequest, WorkerMessage } from './messages.ts'
 import { verifySignature } from './signature.ts'
@@ -30,12 +30,29 @@ function report(message: WorkerMessage): void {
   postMessage(message)
 }
 
-async function verify({ base, remembered, item }: VerifyRequest): Promise<WorkerMessage> {
+/** Asks the page for a token before each request, because only the page can renew tokens. */
+function askPage(tokens: MessagePort): Renew {
+  return () =>
+    new Promise((resolve) => {
+      tokens.onmessage = ({ data }: MessageEvent<string | null>) =>
+        resolve({ token: data, renewAt: 0 })
+      tokens.postMessage(null)
+    })
+}
+
+async function verify({
+  base,
+  remembered,
+  item,
+  tokens = null,
+}: VerifyRequest): Promise<WorkerMessage> {
+  const renewal = tokens === null ? null : askPage(tokens)
   const session = new Session({
     fetch: (input, init) => fetch(input, init),
     base,
     now: () => performance.now(),
     onState: () => {},
+    findRenewal: () => renewal,
   })
   const textAt = async (path: string): Promise<string> => {
     const reply = await session.fetch(`${base}api/${path}`, { cache: 'no-store' })
