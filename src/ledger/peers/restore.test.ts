@@ -109,3 +109,27 @@ it('has the whole store in place if the source fails while attachments are fetch
   expect(await restore(node, folder, null)).toMatchObject({ own: { blocks: 11 }, absent: 0 })
   expect(existsSync(join(folder, 'restore.partial'))).toBe(false)
 })
+
+it('has every entry that erased another, also of items that are erased during the restore', async () => {
+  const ownFolder = temporaryFolder()
+  const node = await nodeWith(ownFolder, 1)
+  await node.send('POST', '/api/db0', { id: 'a', text: 'former' })
+  await node.send('PATCH', '/api/db0/a', { text: 'current' })
+  await node.service.log.consistency(0, 3)
+  const source = new PeerClient({
+    url: node.url,
+    serverId: node.service.serverId,
+    allowPrivate: true,
+  })
+  let isErased = false
+  const blocks = async (from: number, limit: number) => {
+    if (!isErased) await node.send('POST', '/api/db0/a/erase', {})
+    isErased = true
+    return source.blocks(from, limit)
+  }
+  const [withKey, withoutKey] = [temporaryFolder(), temporaryFolder()]
+  copyFileSync(join(ownFolder, 'node.key'), join(withKey, 'node.key'))
+  expect(await restore(node, withKey, null, { blocks })).toMatchObject({ own: { blocks: 4 } })
+  const mirrored = { blocks: 4, finding: null }
+  expect(await restore(node, withoutKey, node.service.log.verifierKey)).toMatchObject({ mirrored })
+})

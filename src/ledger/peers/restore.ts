@@ -30,6 +30,9 @@ import { NodeSigner } from './signed-request.ts'
 /** Folder in which the store is built. After an interruption, the next restore continues there. */
 const SIDE_FOLDER = 'restore.partial'
 
+/** Requests for new blocks of a chain that grows meanwhile. */
+const PULLS_MAX = 5
+
 /** Provides a chain and its blobs. */
 export type RestoreSource = ChainSource & BlobSource
 
@@ -140,7 +143,10 @@ async function openMirror(options: Omit<MirrorOptions, 'durable'>): Promise<Mirr
   }
 }
 
-/** Fetches all signed blocks into a mirror, runs `then` and closes the mirror. */
+/**
+ * Fetches all signed blocks into a mirror, runs `then` and closes the mirror. Fetches again until there are no more,
+ * because an entry that was erased meanwhile needs the later entry that erased it.
+ */
 async function fillMirror(
   at: Omit<MirrorOptions, 'durable'>,
   source: RestoreSource,
@@ -149,7 +155,10 @@ async function fillMirror(
 ): Promise<void> {
   const mirror = await openMirror(at)
   try {
-    await pull(mirror, source, { progress })
+    for (let size = -1, pulls = 0; size < mirror.size && pulls < PULLS_MAX; pulls += 1) {
+      size = mirror.size
+      await pull(mirror, source, { progress })
+    }
     await then(mirror)
   } finally {
     await mirror.close()
