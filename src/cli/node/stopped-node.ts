@@ -12,7 +12,9 @@ import { findSettingName } from './node-folder.ts'
 export async function openStoppedNode(settings: Settings, folder: string): Promise<OpenLedger> {
   try {
     const authorRequired = settings.TOKENS === 'required'
-    return await openLedger({ folder, store: settings.STORE, clock: systemClock, authorRequired })
+    return await openLedger({
+      ...{ folder, store: settings.STORE, clock: systemClock, authorRequired, followsState: false },
+    })
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
     const message =

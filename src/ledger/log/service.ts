@@ -68,7 +68,12 @@ export interface OpenedLog {
  * Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED, WITNESS_INVALID.
  */
 export async function openLog(
-  { path, durable, location }: Pick<Folder, 'path' | 'durable'> & Pick<SignerStart, 'location'>,
+  {
+    path,
+    durable,
+    location,
+    followsState,
+  }: Pick<Folder, 'path' | 'durable'> & Pick<SignerStart, 'location' | 'followsState'>,
   store: StoreReader,
   key: NodeKey,
   { platform, witnesses: options, noteSigned }: OpenLogOptions,
@@ -80,7 +85,7 @@ export async function openLog(
   }
   const { verifier, privateKey } = toLogKey(key)
   const signing = new LogSigning(
-    { folder: path, location, durable, verifier, privateKey },
+    { folder: path, location, durable, verifier, privateKey, followsState },
     platform,
   )
   const prove = (from: number, to: number) => {

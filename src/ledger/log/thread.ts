@@ -36,6 +36,8 @@ export interface SignerStart extends LogKey {
   readonly location: StoreLocation
   /** False for a temporary folder. */
   readonly durable: boolean
+  /** Whether the state is followed and signed, too. */
+  readonly followsState: boolean
 }
 
 /**
@@ -57,7 +59,7 @@ export interface SignedHeadUpdate {
   readonly note: string
   /** The last signed block, or null. */
   readonly head: Pick<Head, 'height' | 'id'> | null
-  /** Number of blocks of the newest signed state. */
+  /** Number of blocks of the newest signed state; `size` if no state is followed. */
   readonly stateSize: number
   /** Whether ENTRIES_PER_SIGNATURE was reached. Then there may be further blocks to sign. */
   readonly isBehind: boolean
@@ -120,7 +122,7 @@ export class LogSigner {
       this.#signedHead.write(note)
       this.#signed = { size, note, head: this.#walk.head }
     }
-    const stateSize = (await this.#state?.advance(size, withState)) ?? 0
+    const stateSize = (await this.#state?.advance(size, withState)) ?? size
     return { ...this.#signed, stateSize, isBehind: entries >= ENTRIES_PER_SIGNATURE }
   }
 
@@ -154,11 +156,11 @@ export async function serveSigner(
   start: SignerStart,
   port: ThreadPort<ToSigner, FromSigner>,
 ): Promise<void> {
-  const { folder, location, durable, verifier, privateKey } = start
+  const { folder, location, durable, verifier, privateKey, followsState } = start
   const signedHead = durable ? signedHeadFile(folder) : temporaryHead()
   const store = await openStoreReader(location, { frozen: false })
   const key = { verifier, privateKey }
-  const state = new StateKeeper(folder, store, stateSigner(key))
+  const state = followsState ? new StateKeeper(folder, store, stateSigner(key)) : null
   let opened: Promise<LogSigner> | null = null
   // `LogSigner.open` can fail temporarily, so the next request tries again.
   const signer = () => {
@@ -184,7 +186,7 @@ export async function serveSigner(
     } catch {
       // Ignores the error, because no request waits for the last signature.
     }
-    state.close()
+    state?.close()
     await store.close()
     port.close()
   }

@@ -61,6 +61,11 @@ export interface OpenLedgerOptions {
   readonly witnessOf?: readonly VerifierKey[]
   /** Options of the scheduled verification of the store; null or absent for none. */
   readonly verification?: VerificationOptions | null
+  /**
+   * Whether the state is followed and signed; default true. A program that only changes data leaves it to the node, which
+   * continues it after its start.
+   */
+  readonly followsState?: boolean
   /** Whether each change must have an author, because the node requires tokens; default false. */
   readonly authorRequired?: boolean
   /** Clock, timers, threads and network, which tests replace; default: those of the runtime. */
@@ -124,12 +129,12 @@ async function openNodeStore(
 
 async function openInFolder(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
   const { clock, platform = systemPlatform, schedule = platform.schedule } = options
-  const { attachmentBytesMax = ATTACHMENT_BYTES_MAX, peers = {} } = options
+  const { attachmentBytesMax = ATTACHMENT_BYTES_MAX, peers = {}, followsState = true } = options
   const { path, durable } = folder
   const store = await openNodeStore(folder, options)
   const { location, key, writer, reader } = store
   const opened = async () => ({
-    ...(await openLog({ ...folder, location }, reader, key, {
+    ...(await openLog({ ...folder, location, followsState }, reader, key, {
       ...{ platform, witnesses: options.witnesses ?? NO_WITNESSES },
       noteSigned: (head) => follower.noteSeen(head),
     })),
