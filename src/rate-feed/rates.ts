@@ -1,3 +1,4 @@
+import { parseIsoTime } from '../base/iso-time.ts'
 import { RateSourceError } from './errors.ts'
 
 /** The currencies of the twenty pairs, without the euro. CNH is the offshore renminbi. */
@@ -124,11 +125,7 @@ export function completeUnits({ perEur }: Pick<Quote, 'perEur'>): PerEur {
 
 /** Parses `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ss[.fff]Z` into milliseconds. Returns null for other strings. */
 export function parseInstant(text: string): number | null {
-  if (!/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?$/.test(text)) return null
-  const ms = Date.parse(text)
-  // The comparison rejects 31 February, which `Date.parse` changes to a day in March.
-  if (Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(text.slice(0, 10))) return null
-  return ms
+  return /^[\d-]{10}(?:T[\d:]{8}(?:\.\d{1,9})?Z)?$/.test(text) ? parseIsoTime(text) : null
 }
 
 /** The built-in rates. Source: ECB statistics, reference rates of 6 October 2026. */

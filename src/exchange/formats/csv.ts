@@ -1,3 +1,4 @@
+import { parseIsoTime } from '../../base/iso-time.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { parseStrictText, utf8Text } from '../../base/strict-json.ts'
 import { InputError } from '../errors.ts'
@@ -161,15 +162,7 @@ const CONVERSIONS: Record<ColumnType, (text: string) => Json | undefined> = {
     const values = parseStrictText(`[${text}]`)
     return Array.isArray(values) && values.length === 1 ? values[0] : undefined
   },
-  date: (text) =>
-    DATE.test(text) && isDay(text) && !Number.isNaN(Date.parse(text)) ? text : undefined,
-}
-
-/** Whether the day exists. `Date.parse` alone would accept 30 February. */
-function isDay(text: string): boolean {
-  const day = text.slice(0, 10)
-  const ms = Date.parse(`${day}T00:00:00Z`)
-  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(day)
+  date: (text) => (DATE.test(text) && parseIsoTime(text) !== null ? text : undefined),
 }
 
 /** Maximum lines of a row. Each line of a quoted cell uses about 150 bytes of memory, even if the line is empty. */

@@ -1,3 +1,4 @@
+import { parseIsoTime } from '../../base/iso-time.ts'
 import { type Block, packPosition, parseEntryHead } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
@@ -34,13 +35,11 @@ export interface FoundEntries {
   readonly next: number | null
 }
 
-const DATE = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
-
 /** Parses a height, or a date such as `2026-03-01` (UTC) or `2026-03-01T12:00:00Z`. Errors: RANGE_INVALID. */
 export function parseChainPoint(text: string): ChainPoint {
   if (/^(?:0|[1-9]\d{0,11})$/.test(text)) return { height: Number(text) }
-  const timeMs = DATE.test(text) ? Date.parse(text) : Number.NaN
-  if (!Number.isNaN(timeMs)) return { timeMs }
+  const timeMs = parseIsoTime(text)
+  if (timeMs !== null) return { timeMs }
   const expected = 'the height of a block, or a time such as 2026-03-01 or 2026-03-01T12:00:00Z'
   throw new LedgerError('RANGE_INVALID', `from and to must be ${expected}`)
 }
