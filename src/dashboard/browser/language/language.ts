@@ -80,9 +80,9 @@ export function formatClock(
   })
 }
 
-/** Formats a number with at most two digits after the decimal point. */
+/** Formats a number with all its digits. */
 export function formatNumber(value: number): string {
-  return value.toLocaleString(locale(), { maximumFractionDigits: value < 10 ? 2 : 0 })
+  return value.toLocaleString(locale(), { maximumFractionDigits: 20 })
 }
 
 const UNITS = ['kB', 'MB', 'GB', 'TB'] as const

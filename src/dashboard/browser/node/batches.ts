@@ -1,7 +1,7 @@
 import { type ChangeInput, ClientError } from '../../../client/index.ts'
 import { ledger } from './ledger.ts'
 
-/** Maximum changes and bytes of a batch, which is one unit of work. A block has at most 1,024 entries. */
+/** Maximum changes and bytes of a batch, which is one unit of work. A request can be up to 10 MiB. */
 const CHANGES_MAX = 1_000
 const BYTES_MAX = 4 * 1024 * 1024
 
@@ -38,10 +38,11 @@ export async function recordBatches(
     report = { recorded: report.recorded + recorded, refused: [...report.refused, ...refused] }
     progress(report)
   }
+  const encoder = new TextEncoder()
   let batch: LocatedChange[] = []
   let bytes = 0
   for await (const change of changes) {
-    const length = JSON.stringify(change.change).length
+    const { length } = encoder.encode(JSON.stringify(change.change))
     if (batch.length > 0 && (batch.length === CHANGES_MAX || bytes + length > BYTES_MAX)) {
       await send(batch)
       batch = []
@@ -81,5 +82,5 @@ async function recordBatch(
 
 /** Whether another batch can succeed, because the node refuses an item of this one. */
 function isAboutChange(error: unknown): error is ClientError {
-  return error instanceof ClientError && /^(?:ITEM|JSON|VALUE|UNIT|REQUEST)_/.test(error.code)
+  return error instanceof ClientError && /^(?:BODY|ITEM|JSON|VALUE|UNIT|REQUEST)_/.test(error.code)
 }

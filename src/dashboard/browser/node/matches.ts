@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
+import { ClientError } from '../../../client/index.ts'
 import type { ListedItem } from '../text/table.ts'
 import { ledger } from './ledger.ts'
 
@@ -18,10 +19,12 @@ function toOptions({ where, signal }: Matches) {
   return { ...toFilter(where), pageSize: PAGE, signal }
 }
 
-/** Returns the filter of conditions as JSON, or nothing for null. */
+/** Returns the filter of conditions as JSON, or nothing for null. Errors: ClientError, so that nothing is read unfiltered. */
 export function toFilter(where: string | null): { filter?: { where: JsonObject } } {
-  const parsed = where === null ? null : parseForeignJsonOrNull(where)
-  return isJsonObject(parsed) ? { filter: { where: parsed } } : {}
+  if (where === null) return {}
+  const parsed = parseForeignJsonOrNull(where)
+  if (isJsonObject(parsed)) return { filter: { where: parsed } }
+  throw new ClientError('FILTER_MALFORMED', 400, 'the conditions are not a JSON object')
 }
 
 export async function* readMatches(matches: Matches): AsyncGenerator<ListedItem> {
@@ -29,6 +32,10 @@ export async function* readMatches(matches: Matches): AsyncGenerator<ListedItem>
   for await (const item of items) yield { ...item, id: String(item.id) }
 }
 
-export function readMatchingIds(matches: Matches): AsyncGenerator<string> {
-  return ledger.database(matches.db).ids(toOptions(matches))
+/** Yields the ids of at most `limit` matching items. */
+export function readMatchingIds({
+  limit,
+  ...matches
+}: Matches & { readonly limit: number }): AsyncGenerator<string> {
+  return ledger.database(matches.db).ids({ ...toOptions(matches), limit })
 }

@@ -2,6 +2,7 @@ import type { JSX } from 'preact'
 import type { Entry } from '../../../chain/portable.ts'
 import { t } from '../language/language.ts'
 import { formatRoute, ledgerAt } from '../routing/routes.ts'
+import { visible } from '../text/visible.ts'
 
 /** Shows who made a change, with a link to all changes of this author, and why; nothing if the entry has neither. */
 export function AuthorLine({ by, reason }: AuthorLineProps): JSX.Element | null {
@@ -10,11 +11,11 @@ export function AuthorLine({ by, reason }: AuthorLineProps): JSX.Element | null 
     <small class="authorship">
       {by !== undefined && (
         <>
-          {t().by} <a href={formatRoute({ ...ledgerAt(null), by: by.sub })}>{by.sub}</a>
-          {by.iss !== undefined && ` (${by.iss})`}
+          {t().by} <a href={formatRoute({ ...ledgerAt(null), by: by.sub })}>{visible(by.sub)}</a>
+          {by.iss !== undefined && ` (${visible(by.iss)})`}
         </>
       )}
-      {reason !== undefined && <q>{reason}</q>}
+      {reason !== undefined && <q>{visible(reason)}</q>}
     </small>
   )
 }

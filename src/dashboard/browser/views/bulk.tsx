@@ -27,11 +27,11 @@ export interface ItemSelection {
 /** Concurrent changes of single items. */
 const PATCHES_MAX = 8
 
-/** Yields the ids of the selected items. */
+/** Yields the ids of the selected items: at most as many as the user has confirmed, even if more match by now. */
 async function* selectedIds(selection: ItemSelection, signal: AbortSignal): AsyncGenerator<string> {
-  const { db, items, where } = selection
+  const { db, items, where, count } = selection
   if (items !== null) yield* items.keys()
-  else yield* readMatchingIds({ db, where, signal })
+  else yield* readMatchingIds({ db, where, signal, limit: count })
 }
 
 /** Buttons for the selected items. */

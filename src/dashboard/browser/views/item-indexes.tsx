@@ -93,7 +93,7 @@ function IndexProgress({ done, total }: { done: number; total: number }): JSX.El
     <span class="soft">
       {t().indexBuilding}{' '}
       <progress value={done} max={Math.max(total, 1)} aria-label={t().indexBuilding} />{' '}
-      {formatNumber((done / Math.max(total, 1)) * 100)} %
+      {formatNumber(Math.round((done / Math.max(total, 1)) * 100))} %
     </span>
   )
 }

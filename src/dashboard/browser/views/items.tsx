@@ -4,6 +4,7 @@ import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
 import { t } from '../language/language.ts'
 import { base, ledger } from '../node/ledger.ts'
 import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
+import { toFilter } from '../node/matches.ts'
 import { readStored, writeStored } from '../node/storage.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { type Loaded, useLoaded } from '../parts/hooks.ts'
@@ -35,6 +36,7 @@ interface ItemPage {
 
 async function readPage(db: string, list: ItemList, signal: AbortSignal): Promise<ItemPage> {
   const { page, size, where, order } = list
+  toFilter(where)
   const parts = [
     ...(where === null ? [] : [`"where":${where}`]),
     ...(order === null ? [] : [`"order":${JSON.stringify(order)}`]),
@@ -137,7 +139,8 @@ function useListing(db: string, list: ItemList) {
 /** Shows the items of a database, page by page. */
 export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element {
   const [asked, setAsked] = useState<Asked>(null)
-  const dropped = useDroppedFile(() => setAsked('import'))
+  // A file that is dropped on a dialog does not close the dialog.
+  const dropped = useDroppedFile(() => setAsked((before) => before ?? 'import'))
   const { loaded, reload, items, columns, count, ms, refresh } = useListing(db, list)
   const indexes = useIndexes(db)
   const isOwned = useNetworks([db]).has(db)

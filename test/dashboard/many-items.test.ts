@@ -1,0 +1,39 @@
+// The selections, exports and batches of the dashboard.
+import { afterEach, expect, it, vi } from 'vitest'
+import { ClientError } from '../../src/client/index.ts'
+
+const record = vi.hoisted(() => vi.fn())
+// Not a literal path, because the types of browsers are not those of this test.
+const load = (name: string) => import(`../../src/dashboard/browser/node/${name}.ts`)
+vi.mock('../../src/dashboard/browser/node/ledger.ts', () => ({ ledger: { record } }))
+afterEach(() => record.mockReset())
+
+it('selects nothing if the conditions are not a JSON object, although the node could read them', async () => {
+  const { toFilter } = await load('matches')
+  expect([toFilter(null), toFilter('{"n":1}')]).toEqual([{}, { filter: { where: { n: 1 } } }])
+  for (const where of ['{"n":1},"limit":50', '', 'null', '[]', '{"n":1}}']) {
+    expect(() => toFilter(where)).toThrow('the conditions are not a JSON object')
+  }
+})
+
+it('sends batches of at most 4 MiB of UTF-8, and refuses a record alone that the node cannot accept', async () => {
+  const { recordBatches } = await load('batches')
+  const sizes: number[] = []
+  record.mockImplementation(async (changes: readonly object[]) => {
+    sizes.push(Buffer.byteLength(JSON.stringify(changes)))
+    if (JSON.stringify(changes).includes('huge')) throw new ClientError('BODY_TOO_LARGE', 413, '')
+  })
+  async function* changes() {
+    for (const id of ['a', 'b', 'huge', 'c', 'd', 'e']) {
+      const item = { id, text: '果'.repeat(500_000) }
+      yield { change: { method: 'create_item' as const, db: 'fruit', item } }
+    }
+  }
+  const { signal } = new AbortController()
+  const report = await recordBatches(changes(), signal, () => {})
+  expect([report.recorded, report.refused.map(({ code }: { code: string }) => code)]).toEqual([
+    5,
+    ['BODY_TOO_LARGE'],
+  ])
+  expect(Math.max(...sizes)).toBeLessThan(4.1 * 1024 * 1024)
+})
