@@ -267,11 +267,22 @@ it('nodes that require tokens mirror each other with signed requests', async () 
     const peer = { vkey: of.service.log.verifierKey, url: of.url }
     expect((await at.send('POST', '/api/config/peers', peer, admin)).status).toBe(200)
   }
+  const reader = await issueApiToken(tokens, {
+    ...{ subject: 'reader', scopes: ['db:fruit:read'], lifeSeconds: 3_600 },
+  })
   for (const of of [one, other]) {
     const { serverId } = of.service
     const own = await chain(of, serverId)
     for (const at of [one, other]) {
       await until('the chain is mirrored', async () => (await chain(at, serverId)) === own)
+      // The scope of a database is about that of the node itself, not about one of the same name in a mirrored chain.
+      for (const path of [`?serverid=${serverId}&`, `/${serverId}/changes?from=0&`]) {
+        const headers = { authorization: `Bearer ${reader.token}` }
+        const read = await at.send('GET', `/api/ledgers${path}db=fruit`, undefined, headers)
+        expect([read.status, read.text.includes('create_item')]).toEqual(
+          at === of ? [200, true] : [403, false],
+        )
+      }
     }
   }
   await Promise.all([one.close(), other.close()])

@@ -25,7 +25,7 @@ const EXPOSED = {
   vary: 'origin',
   'access-control-allow-origin': APP,
   'access-control-expose-headers': expect.stringMatching(
-    /^etag, ledger-position, query-plan,.*, x-rates-stale,/,
+    /^etag, ledger-position, ledger-height, query-plan,.*, x-rates-stale,/,
   ),
 }
 

@@ -12,7 +12,15 @@ const REQUEST_HEADERS = [
 ].join(', ')
 /** Reply headers of all components that a script may read only if they are exposed. */
 const REPLY_HEADERS = [
-  ...['etag', 'ledger-position', 'query-plan', 'retry-after', 'www-authenticate', 'allow'],
+  ...[
+    'etag',
+    'ledger-position',
+    'ledger-height',
+    'query-plan',
+    'retry-after',
+    'www-authenticate',
+    'allow',
+  ],
   ...['content-disposition', 'content-range', 'accept-ranges', 'repr-digest', 'content-length'],
   ...['x-total-count', 'x-rates-source', 'x-rates-as-of', 'x-rates-stale', 'x-rates-proxy'],
   ...['x-daicho-grid', 'x-daicho-colors'],

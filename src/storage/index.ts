@@ -37,7 +37,6 @@ export {
 export {
   ErasureCheck,
   erasedEntryText,
-  erasedItemText,
 } from './port/erasure.ts'
 export {
   DamageError,

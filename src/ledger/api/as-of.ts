@@ -1,12 +1,13 @@
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import { parseIsoTime } from '../../base/iso-time.ts'
 import { Type } from '../../base/shape.ts'
 import { HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import type { AsOf } from '../read/pages.ts'
 import { readPrecondition, readStatus } from './conditions.ts'
+import { VARY_BY_TOKEN } from './replies.ts'
 
 const HEIGHT = /^\d{1,16}$/
-const RFC_3339 = /^(\d{4}-\d\d-\d\d)[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)$/
 
 /** The parameter `at` of reads of a past state. */
 export const At = Type.Optional(
@@ -54,8 +55,11 @@ export function findState({ read }: LedgerService, at: string): Promise<AsOf> {
 
 /** Lets a client keep a reply forever, because what is committed up to a height never changes. */
 export function setUnchanging(reply: FastifyReply): void {
-  // A refusal replaces this header.
-  reply.header('cache-control', 'private, max-age=31536000, immutable')
+  // A refusal replaces `cache-control`. Without `vary`, a browser would show the reply to its next user, too.
+  reply.headers({
+    'cache-control': 'private, max-age=31536000, immutable',
+    vary: VARY_BY_TOKEN,
+  })
 }
 
 /** Whether `at` is the height of a block, not a time. */
@@ -65,14 +69,8 @@ export function isHeightText(at: string): boolean {
 
 /** Parses a time of RFC 3339 to milliseconds since the Unix epoch. Errors: 400. */
 function requireTime(at: string): number {
-  // A plus sign that is not encoded in a URL arrives as a space.
-  const text = at.replace(' ', '+')
-  const [, day = ''] = RFC_3339.exec(text) ?? []
-  const midnight = new Date(`${day}T00:00:00Z`)
-  // `Date` accepts February 30.
-  const isDay = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day)
-  const timeMs = day !== '' && isDay ? Date.parse(text.toUpperCase()) : Number.NaN
-  if (!Number.isNaN(timeMs)) return timeMs
+  const timeMs = /T/i.test(at) ? parseIsoTime(at) : null
+  if (timeMs !== null) return timeMs
   const message = 'at must be the height of a block, or a time such as 2026-12-31T23:59:59Z'
   throw new HttpRefusal(400, 'REQUEST_INVALID', message)
 }

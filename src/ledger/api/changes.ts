@@ -4,10 +4,11 @@ import { parsePosition, positionText } from '../../chain/index.ts'
 import type { HttpApp } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { ChangeFeed, ChangesStart, Subscriber, Subscription } from '../feed/feed.ts'
-import { type LedgerService, requireChain } from '../node/service.ts'
+import type { LedgerService } from '../node/service.ts'
 import { entryFilter } from '../read/entry-filter.ts'
 import { parseChainPoint, searchEntries } from '../read/entry-search.ts'
 import { requireDatabaseName } from '../write/names.ts'
+import { requireReadableChain } from './ledgers.ts'
 import { entryListReply, parseServerId, sendText } from './replies.ts'
 import { ChainParams, entry, okReply, operation, TokenQuery } from './schemas.ts'
 
@@ -100,14 +101,14 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'ledger:{db}', lasting: true },
     }),
     async (request, reply) => {
-      const { method, params, query, headers } = request
+      const { method, params, query, headers, caller } = request
       const serverId = parseServerId(params.serverid)
       for (const name of query.db ?? []) requireDatabaseName(name)
       const filter = entryFilter(query)
       if (query.from !== undefined || query.to !== undefined) {
         const from = parseChainPoint(query.from ?? '0')
         const to = query.to === undefined ? null : parseChainPoint(query.to)
-        const { reader } = requireChain(ledger, serverId)
+        const { reader } = requireReadableChain(ledger, serverId, caller, query.db)
         return sendText(reply, entryListReply(searchEntries(reader, { filter, from, to })))
       }
       const feed = requireFeed(ledger, serverId)

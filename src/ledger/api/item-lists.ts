@@ -94,7 +94,7 @@ async function plainReply(
   options: ListOptions,
 ): Promise<Readable> {
   // The reads start together, so that on SQLite a short list and its count come from one snapshot.
-  const ending = readListEnd(reply, ledger, db, null, options)
+  const ending = readListEnd(disconnection(reply), ledger, db, null, options)
   if (options.docs) {
     const [pages, end] = await Promise.all([ledger.read.items(db, options), ending])
     return itemListReply(pages, end)
@@ -118,17 +118,18 @@ async function filteredReply(
   const limit = filter.limit ?? options.limit
   const offset = filter.offset ?? options.offset
   if (options.cursor) requireCreationOrder(filter.order)
+  const signal = disconnection(reply)
   const [found, end] = await Promise.all([
     ledger.read.find(
       db,
       {
         filter: { ...filter, limit: limit === 0 ? null : limit, offset },
         after: options.after,
-        docs,
+        ...{ docs, signal },
       },
       options.asOf,
     ),
-    readListEnd(reply, ledger, db, filter.where, { ...options, limit, offset }),
+    readListEnd(signal, ledger, db, filter.where, { ...options, limit, offset }),
   ])
   if (filter.where !== null || filter.order.length > 0)
     reply.header('query-plan', formatPlan(found))
@@ -137,7 +138,7 @@ async function filteredReply(
 
 /** Returns the last members of the reply. Counts the items if requested, unless the reply lists all of them. */
 async function readListEnd(
-  reply: FastifyReply,
+  signal: AbortSignal,
   ledger: LedgerService,
   db: string,
   where: Where | null,
@@ -147,7 +148,7 @@ async function readListEnd(
   if (!count) return range
   const isWhole = limit === 0 && offset === 0 && after === null
   if (isWhole) return { ...range, count: 'listed' }
-  return { ...range, count: await ledger.read.count(db, where, disconnection(reply), asOf) }
+  return { ...range, count: await ledger.read.count(db, where, signal, asOf) }
 }
 
 /** Returns the header `query-plan`. The path is URL-encoded, because it can contain characters that a header cannot. */

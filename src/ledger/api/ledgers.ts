@@ -1,6 +1,6 @@
 import { turn } from '../../base/turn.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
-import { requireScope } from '../../tokens/index.ts'
+import { requireScope, type TokenOwner } from '../../tokens/index.ts'
 import { type LedgerService, requireChain } from '../node/service.ts'
 import { filteredPages } from '../read/entry-search.ts'
 import { blockPages } from '../read/pages.ts'
@@ -43,12 +43,12 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
       reply: LedgersReply,
       config: { scope: 'ledger:{db}', signed: true, lasting: true },
     }),
-    async ({ query }, reply) => {
+    async ({ query, caller }, reply) => {
       const range = requireRange(query)
       await turn(true)
-      const { reader } = requireChain(ledger, parseServerId(query.serverid))
-      const hasProof = isFlagSet(query.proof)
       const { db } = query
+      const { reader } = requireReadableChain(ledger, parseServerId(query.serverid), caller, db)
+      const hasProof = isFlagSet(query.proof)
       if (hasProof && db !== undefined) throw partialProof()
       const pages = db === undefined ? blockPages(reader, range) : filteredPages(reader, range, db)
       return sendText(reply, blockListReply(pages, range, hasProof))
@@ -81,6 +81,21 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
       }
     },
   )
+}
+
+/**
+ * Returns the chain of `serverId`, of which only the entries of `db` are read unless `db` is undefined. Scopes of
+ * databases are about those of this node: a database of another node can have the same name.
+ * Errors: 403; SERVERID_UNKNOWN.
+ */
+export function requireReadableChain(
+  ledger: LedgerService,
+  serverId: number,
+  caller: TokenOwner | null,
+  db: unknown,
+): ReturnType<typeof requireChain> {
+  if (serverId !== ledger.serverId && db !== undefined) requireScope(caller, 'ledger:read')
+  return requireChain(ledger, serverId)
 }
 
 /** The commitments of a block count the entries of the other databases. */

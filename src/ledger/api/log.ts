@@ -9,6 +9,7 @@ import type { EntryPath, LedgerLog } from '../log/service.ts'
 import type { LedgerState } from '../log/state.ts'
 import { type LogWitness, WITNESS_REQUEST_BYTES_MAX } from '../log/witness.ts'
 import { type LedgerService, requireChain } from '../node/service.ts'
+import { VARY_BY_TOKEN } from './replies.ts'
 import {
   ChainParams,
   Count,
@@ -78,8 +79,6 @@ const SizeReply = {
 
 const TEXT_TYPE = 'text/plain; charset=utf-8'
 const BYTES_TYPE = 'application/octet-stream'
-/** Value of the header `Vary`: the reply depends on the token if the node requires tokens. */
-const VARY = 'authorization, x-access-token'
 /** Allows caching for only a second, because a newer checkpoint may be signed at any time. */
 const CACHE_BRIEFLY = 'max-age=1'
 const CACHE_FOREVER = 'max-age=31536000, immutable'
@@ -103,7 +102,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       const note = await requireLog(params).checkpoint()
       return reply
         .header('cache-control', CACHE_BRIEFLY)
-        .header('vary', VARY)
+        .header('vary', VARY_BY_TOKEN)
         .type(TEXT_TYPE)
         .send(note)
     },
@@ -135,7 +134,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       const tile = await requireLog(params).tile(params['*'])
       reply
         .header('cache-control', CACHE_FOREVER)
-        .header('vary', `${VARY}, accept-encoding`)
+        .header('vary', `${VARY_BY_TOKEN}, accept-encoding`)
         .type(BYTES_TYPE)
       // Compresses only tiles of headers, because hashes would not get smaller.
       if (!params['*'].startsWith('entries/') || !acceptsGzip(request)) return reply.send(tile)
@@ -167,7 +166,7 @@ function stateRoute(app: HttpApp, ledger: LedgerService): void {
       ).note()
       return reply
         .header('cache-control', CACHE_BRIEFLY)
-        .header('vary', VARY)
+        .header('vary', VARY_BY_TOKEN)
         .type(TEXT_TYPE)
         .send(note)
     },

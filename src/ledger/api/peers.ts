@@ -15,7 +15,7 @@ import type { Mirrors, PeerStatus } from '../peers/mirrors.ts'
 import { PUSH_BYTES_MAX } from '../peers/push.ts'
 import { matchesDigest, type SignedRequests } from '../peers/signed-request.ts'
 import { AnyBytes, readContentRequest, rejectExecution, sendAttachment } from './content-reply.ts'
-import { parseServerId, sendText } from './replies.ts'
+import { parseServerId, sendText, VARY_BY_TOKEN } from './replies.ts'
 import {
   ChainParams,
   Count,
@@ -208,8 +208,6 @@ function toPeerState({ isFrozen, error, currentMs, blocks, ofBlocks }: PeerStatu
 }
 
 const ABSENT_LIMIT = 100
-/** Value of the header `Vary`: the reply depends on the token if the node requires tokens. */
-const VARY = 'authorization, x-access-token'
 /** Access rule of routes that peers read: a peer that signs its request needs no token. */
 const READ_BY_PEERS = { scope: 'node:sync', signed: true } as const
 
@@ -254,10 +252,14 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
       rejectExecution(request.headers)
       const requested = readContentRequest(request)
       const opened = await mirrors.requireBlobs(parseServerId(serverid)).open(sha256)
-      return sendAttachment(request, reply.headers({ vary: VARY, 'cache-control': 'no-cache' }), {
-        ...opened,
-        requested,
-      })
+      return sendAttachment(
+        request,
+        reply.headers({ vary: VARY_BY_TOKEN, 'cache-control': 'no-cache' }),
+        {
+          ...opened,
+          requested,
+        },
+      )
     },
   )
 }

@@ -32,6 +32,8 @@ export const statusOfLedgerApi = {
 } as const
 
 const JSON_TYPE = 'application/json; charset=utf-8'
+/** Value of the header `Vary` of replies that may be cached: they depend on the token if the node requires tokens. */
+export const VARY_BY_TOKEN = 'authorization, x-access-token'
 
 /** Members that follow the list in a reply: `limit`, `offset` and, if requested, `count` and `cursor`. */
 export interface ListEnd extends ListRange {

@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { HandClock, type LedgerNode, startLedgerNode } from '../../../test/support/ledger-node.ts'
 import { roundsOf } from '../../../test/support/rounds.ts'
+import { parseFilter } from '../../filter/index.ts'
+import { differences } from './differences.ts'
 
 const START = 1_800_000_000_000
 
@@ -180,6 +182,52 @@ it('lists the differences between any two heights as a comparison of the two sta
   )
 })
 
+it('reads differences in small pieces, between which the reading ends if the client leaves', async () => {
+  const { write, read, store } = node.service
+  await write.createDatabase('quiet')
+  await write.createDatabase('busy')
+  for (const n of [1, 2]) {
+    const items = Array.from({ length: 1_500 }, (_, at) => ({ id: `${n}-${at}`, n }))
+    await write.createItems('busy', items)
+  }
+  const [from, to] = [await read.asOfHeight(1), await read.asOfHead()]
+  for (const [db, docs, found] of [
+    ['quiet', false, 0],
+    ['busy', false, 3_000],
+    ['busy', true, 3_000],
+  ] as const) {
+    const pages = await differences(store, { db, from, to, docs, isSelected: () => true })
+    const sizes: number[] = []
+    for await (const page of pages) sizes.push(page.length)
+    expect([db, docs, sizes.length > 20, Math.max(...sizes) <= 128]).toEqual([db, docs, true, true])
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(found)
+  }
+})
+
+it('ends the search of a client that has left, even if the search finds nothing', async () => {
+  const { write, read } = node.service
+  await write.createDatabase('busy')
+  await write.createItems(
+    'busy',
+    Array.from({ length: 5_000 }, (_, n) => ({ n })),
+  )
+  const client = new AbortController()
+  const filter = parseFilter({ filter: '{"where":{"n":-1}}' })
+  if (filter === null) throw new Error('there is no filter')
+  for (const asOf of [null, await read.asOfHead()]) {
+    const query = { filter, after: null, docs: true, signal: client.signal }
+    const { pages } = await read.find('busy', query, asOf)
+    for await (const page of pages) expect(page).toEqual([])
+  }
+  client.abort()
+  for (const asOf of [null, await read.asOfHead()]) {
+    const query = { filter, after: null, docs: true, signal: client.signal }
+    await expect(read.find('busy', query, asOf)).rejects.toMatchObject({
+      code: 'SEARCH_INTERRUPTED',
+    })
+  }
+})
+
 it('rejects differences that end before they begin or concern no database, and lets a client keep those of two heights', async () => {
   await fill()
   expect((await get('/api/config/diff?from=2&to=1')).json.code).toBe('REQUEST_INVALID')
@@ -190,9 +238,8 @@ it('rejects differences that end before they begin or concern no database, and l
   expect(text).toBe(
     '{"status":true,"changes":[{"db":"fruit","id":"x","change":"created","after":{"id":"x","n":1}}],"from":0,"to":1}',
   )
-  expect([sent.get('etag'), sent.get('cache-control')]).toEqual([
-    '"0-1"',
-    'private, max-age=31536000, immutable',
+  expect(['etag', 'cache-control', 'vary'].map((name) => sent.get(name))).toEqual([
+    ...['"0-1"', 'private, max-age=31536000, immutable', 'authorization, x-access-token'],
   ])
   expect((await get('/api/config/diff?from=1')).json).toEqual({
     status: true,
@@ -214,8 +261,8 @@ it('names the height, is cacheable forever if `at` is a height, and answers 304 
   const { sent, text } = await get('/api/fruit?at=1')
   expect(text).toBe('{"status":true,"items":["x"],"limit":0,"offset":0,"at":1}')
   const header = (name: string) => sent.get(name)
-  expect(['etag', 'ledger-height', 'cache-control'].map(header)).toEqual([
-    ...['"1"', '1', 'private, max-age=31536000, immutable'],
+  expect(['etag', 'ledger-height', 'cache-control', 'vary'].map(header)).toEqual([
+    ...['"1"', '1', 'private, max-age=31536000, immutable', 'authorization, x-access-token'],
   ])
   const paths = ['/api/fruit?', '/api/dbs?', '/api/config/aggregate?db=fruit&']
   for (const path of paths) {

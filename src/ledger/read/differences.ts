@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import { turn } from '../../base/turn.ts'
-import { packPosition } from '../../chain/index.ts'
-import { erasedItemText, type StoreReader } from '../../storage/index.ts'
+import { packPosition, parseEntryHead } from '../../chain/index.ts'
+import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { type AsOf, blockPages, searchPages } from './pages.ts'
 
@@ -25,6 +25,9 @@ export interface DifferenceQuery {
   readonly docs: boolean
 }
 
+/** An item that may differ. */
+type Candidate = readonly [Pair, string]
+
 /** A database name, with the creation position of the database that had it in each state, or null. */
 interface Pair {
   readonly db: string
@@ -32,8 +35,11 @@ interface Pair {
   readonly to: number | null
 }
 
-/** Characters of items after which a page of differences ends. */
-const PAGE_CHARACTERS = 65_536
+/** Work after which other requests get a turn: characters of parsed entries, and ENTRY_WORK for each entry. */
+const PIECE_WORK = 65_536
+const ENTRY_WORK = 512
+/** Maximum items of a piece, likewise. */
+const PIECE_ITEMS = PIECE_WORK / ENTRY_WORK
 const ALL_ITEMS = {
   filter: { where: null, order: [], limit: null, offset: null, fields: null, resolve: false },
   after: null,
@@ -64,12 +70,15 @@ async function readPairs(
   { db, from, to, isSelected }: DifferenceQuery,
 ): Promise<Pair[]> {
   const named = async ({ before }: AsOf) => {
-    const databases = await store.databasesBefore(before)
+    const databases =
+      db === null
+        ? await store.databasesBefore(before)
+        : [(await store.databaseBefore(db, before)) ?? []].flat()
     return new Map(databases.map(({ name, created }) => [name, created]))
   }
   const [old, now] = [await named(from), await named(to)]
   return [...new Set([...old.keys(), ...now.keys()])]
-    .filter((name) => (db === null || name === db) && isSelected(name))
+    .filter(isSelected)
     .map((name) => ({ db: name, from: old.get(name) ?? null, to: now.get(name) ?? null }))
 }
 
@@ -80,60 +89,62 @@ async function* pages(
 ): AsyncGenerator<ItemDifference[]> {
   const isSame = ({ from, to }: Pair) => from === to
   const same = new Map(pairs.filter(isSame).map((pair) => [pair.db, pair]))
-  const compare = (pair: Pair, id: string) => difference(store, pair, id, query)
-  if (same.size > 0) yield* grouped(changedIds(store, same, query), compare)
-  for (const pair of pairs) if (!isSame(pair)) yield* grouped(allIds(store, pair, query), compare)
+  if (same.size > 0) yield* compared(store, changedItems(store, same, query), query)
+  for (const pair of pairs) {
+    if (!isSame(pair)) yield* compared(store, allItems(store, pair, query), query)
+  }
 }
 
-/** Yields the ids of items that entries between the two states changed, each once. */
-async function* changedIds(
+/** Yields the items that entries between the two states changed, each once. A piece may be empty. */
+async function* changedItems(
   store: StoreReader,
   same: ReadonlyMap<string, Pair>,
   { from, to }: DifferenceQuery,
-): AsyncGenerator<(readonly [Pair, string])[]> {
+): AsyncGenerator<Candidate[]> {
   const range = { offset: from.height + 1, limit: to.height - from.height }
   if (range.limit === 0) return
   for await (const blocks of blockPages(store, range)) {
     for (const { height, entries } of blocks.splice(0)) {
-      const found: [Pair, string][] = []
+      let [found, work]: [Candidate[], number] = [[], 0]
       for (const [index, text] of entries.entries()) {
-        const changed = changedItem(parseJson(text))
-        const pair = changed === null ? undefined : same.get(changed.db)
-        if (changed === null || pair === undefined) continue
-        const { id } = changed
-        const position = packPosition(height, index)
-        const isFirst = !(await store.isRevised(pair.to ?? -1, id, from.before, position))
-        if (isFirst) found.push([pair, id])
+        const pair = same.get(parseEntryHead(text)?.db ?? '')
+        const id = pair === undefined ? null : changedId(parseJson(text))
+        work += ENTRY_WORK + (pair === undefined ? 0 : text.length)
+        if (pair !== undefined && id !== null) {
+          const position = packPosition(height, index)
+          const isFirst = !(await store.isRevised(pair.to ?? -1, id, from.before, position))
+          if (isFirst) found.push([pair, id])
+        }
+        if (work < PIECE_WORK) continue
+        yield found
+        ;[found, work] = [[], 0]
       }
       yield found
     }
   }
 }
 
-/** Returns the item that an entry changes, or null. */
-function changedItem(entry: Json): { db: string; id: string } | null {
+/** Returns the id of the item that an entry changes, or null. */
+function changedId(entry: Json): string | null {
   if (!isJsonObject(entry)) return null
-  const { method, db, item } = entry
+  const { method, item } = entry
   const isChange = method === 'create_item' || method === 'update_item' || method === 'delete_item'
   const id = isJsonObject(item) ? item.id : entry.id
-  return isChange && typeof db === 'string' && typeof id === 'string' ? { db, id } : null
+  return isChange && typeof id === 'string' ? id : null
 }
 
-/** Yields the ids of all items of the former database, and then those that only the later database has. */
-async function* allIds(
+/** Yields all items of the former database, and then those that only the later database has. */
+async function* allItems(
   store: StoreReader,
   pair: Pair,
   { from, to }: DifferenceQuery,
-): AsyncGenerator<(readonly [Pair, string])[]> {
-  if (pair.from !== null) {
-    for await (const page of (await searchPages(store, pair.from, ALL_ITEMS, from)).pages) {
-      yield page.map(({ id }) => [pair, id])
-    }
+): AsyncGenerator<Candidate[]> {
+  for await (const ids of idPieces(store, pair.from, from)) {
+    yield ids.map((id) => [pair, id])
   }
-  if (pair.to === null) return
-  for await (const page of (await searchPages(store, pair.to, ALL_ITEMS, to)).pages) {
-    const found: [Pair, string][] = []
-    for (const { id } of page) {
+  for await (const ids of idPieces(store, pair.to, to)) {
+    const found: Candidate[] = []
+    for (const id of ids) {
       const isOld =
         pair.from !== null && (await store.createdBefore(pair.from, id, from.before)) !== null
       if (!isOld) found.push([pair, id])
@@ -142,55 +153,99 @@ async function* allIds(
   }
 }
 
-async function* grouped(
-  ids: AsyncIterable<(readonly [Pair, string])[]>,
-  compare: (pair: Pair, id: string) => Promise<ItemDifference | null>,
+async function* idPieces(
+  store: StoreReader,
+  database: number | null,
+  asOf: AsOf,
+): AsyncGenerator<string[]> {
+  if (database === null) return
+  for await (const page of (await searchPages(store, database, ALL_ITEMS, asOf)).pages) {
+    while (page.length > 0) yield page.splice(0, PIECE_ITEMS).map(({ id }) => id)
+  }
+}
+
+/** An item that existed in at least one state, with the positions of its creation, or null. */
+interface Row {
+  readonly pair: Pair
+  readonly id: string
+  readonly before: number | null
+  readonly after: number | null
+}
+
+/**
+ * Yields the differences of `candidates`, with a turn for other requests after each piece. Pages may be empty, so that
+ * a reply whose client has left ends.
+ */
+async function* compared(
+  store: StoreReader,
+  candidates: AsyncIterable<Candidate[]>,
+  query: DifferenceQuery,
 ): AsyncGenerator<ItemDifference[]> {
-  let page: ItemDifference[] = []
-  let characters = 0
-  for await (const some of ids) {
+  const { from, to, docs } = query
+  for await (const some of candidates) {
+    let rows: Row[] = []
     for (const [pair, id] of some) {
-      const found = await compare(pair, id)
-      if (found === null) continue
-      page.push(found)
-      characters += id.length + (found.before?.length ?? 0) + (found.after?.length ?? 0)
-      if (characters < PAGE_CHARACTERS) continue
+      const before = await findCreation(store, pair.from, id, from)
+      const after = await findCreation(store, pair.to, id, to)
+      if (before !== null || after !== null) rows.push({ pair, id, before, after })
+    }
+    while (docs && rows.length > 0) {
+      const page = await readPage(store, rows, query)
+      rows = rows.slice(page.length)
       yield page
-      page = []
-      characters = 0
       await turn()
     }
+    yield rows.map((row) => difference(row, null, null))
     await turn()
   }
-  yield page
 }
 
-async function difference(
-  store: StoreReader,
-  { db, from: old, to: now }: Pair,
-  id: string,
-  { from, to, docs }: DifferenceQuery,
-): Promise<ItemDifference | null> {
-  const [before, after] = await Promise.all([
-    readState(store, old, id, from, docs),
-    readState(store, now, id, to, docs),
-  ])
-  if (before === null && after === null) return null
-  const change = before === null ? 'created' : after === null ? 'deleted' : 'updated'
-  return { db, id, change, before: before?.text ?? null, after: after?.text ?? null }
-}
-
-/** Returns an item with its text, if requested, or null if it did not exist. An erased item has only its `id`. */
-async function readState(
+async function findCreation(
   store: StoreReader,
   database: number | null,
   id: string,
   { before }: AsOf,
-  docs: boolean,
-): Promise<{ text: string | null } | null> {
-  if (database === null) return null
-  if ((await store.createdBefore(database, id, before)) === null) return null
-  if (!docs) return { text: null }
-  const [last] = await store.revisions(database, id, { newestFirst: true, after: before, limit: 1 })
-  return { text: last?.text ?? erasedItemText(id) }
+): Promise<number | null> {
+  return database === null ? null : store.createdBefore(database, id, before)
+}
+
+/** Reads the items of the first rows, at least of one. An erased item has only its `id`. */
+async function readPage(
+  store: StoreReader,
+  rows: readonly Row[],
+  { from, to }: DifferenceQuery,
+): Promise<ItemDifference[]> {
+  const olds = rows.map(({ pair, before }) => [pair.from, before] as const)
+  const news = rows.map(({ pair, after }) => [pair.to, after] as const)
+  const [old, now] = [await readTexts(store, olds, from), await readTexts(store, news, to)]
+  const end = rows.findIndex(({ before, after }) => !(old.has(before) && now.has(after)))
+  return rows
+    .slice(0, end === -1 ? rows.length : Math.max(1, end))
+    .map((row) => difference(row, old.get(row.before) ?? null, now.get(row.after) ?? null))
+}
+
+/** Reads the texts of the first items, at least of one, by the positions of their creations. */
+async function readTexts(
+  store: StoreReader,
+  items: readonly (readonly [database: number | null, created: number | null])[],
+  { before }: AsOf,
+): Promise<Map<number | null, string | null>> {
+  const texts = new Map<number | null, string | null>([[null, null]])
+  for (const [database, own] of Map.groupBy(items, ([database]) => database)) {
+    const positions = own.flatMap(([, created]) => created ?? [])
+    if (database === null || positions.length === 0) continue
+    for (const { created, text } of await store.itemsBefore(database, positions, before)) {
+      texts.set(created, text)
+    }
+  }
+  return texts
+}
+
+function difference(
+  { pair: { db }, id, before: old, after: now }: Row,
+  before: string | null,
+  after: string | null,
+): ItemDifference {
+  const change = old === null ? 'created' : now === null ? 'deleted' : 'updated'
+  return { db, id, change, before, after }
 }

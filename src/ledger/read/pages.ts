@@ -20,6 +20,8 @@ export interface ItemQuery {
   readonly after: number | null
   /** Whether to read whole items instead of only their ids. */
   readonly docs: boolean
+  /** Interrupts the search. */
+  readonly signal?: AbortSignal
 }
 
 /** The items found. `index` is the path of the index that the search used, or null if the search scanned all items. */
@@ -121,19 +123,19 @@ export function requireCreationOrder(order: Filter['order']): void {
 /**
  * Finds items of the database that was created at the packed position `database`, page by page. Reads the first page
  * before the promise resolves, so that errors occur before the reply starts.
- * Errors: StoreError (SEARCH_TOO_LARGE); FILTER_AFTER_ORDER.
+ * Errors: StoreError (SEARCH_TOO_LARGE, SEARCH_INTERRUPTED); FILTER_AFTER_ORDER.
  */
 export async function searchPages(
   store: StoreReader,
   database: number,
-  { filter, after, docs }: ItemQuery,
+  { filter, after, docs, signal }: ItemQuery,
   asOf: AsOf | null = null,
 ): Promise<QueryResult> {
   const { where, order, offset, limit, fields } = filter
   if (after !== null) requireCreationOrder(order)
   const search = { where, order, after, offset: offset ?? 0, limit, text: docs }
   const { index, pieces } = await store.search(database, search, asOf?.before)
-  return { index, pages: await withFirst(piecePages(pieces, docs ? fields : null)) }
+  return { index, pages: await withFirst(piecePages(pieces, docs ? fields : null, signal)) }
 }
 
 function reduce(items: FoundItem[], fields: Fields): void {
@@ -147,8 +149,11 @@ function reduce(items: FoundItem[], fields: Fields): void {
 async function* piecePages(
   pieces: AsyncIterable<FoundItem[]>,
   fields: Fields | null,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<FoundItem[], void> {
   for await (const piece of pieces) {
+    if (signal?.aborted === true)
+      throw new StoreError('SEARCH_INTERRUPTED', 'the client has disconnected')
     if (piece.length > 0) {
       if (fields !== null) reduce(piece, fields)
       yield piece

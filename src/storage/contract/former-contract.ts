@@ -200,6 +200,11 @@ export function describeFormerItems(name: string, make: () => StoreUnderTest): v
         const counted = await stage.store.count(created, filter.where, before)
         for await (const piece of counted.pieces) count += piece
         expect(count).toBe(matching.length)
+        const positions = items.map((item) => item.created)
+        const read = await stage.store.itemsBefore(created, positions, before)
+        expect(read).toEqual(
+          items.map((item) => ({ ...item, text: texts.get(item.revision) })),
+        )
         for (const { id, created: at } of items) {
           expect(await stage.store.createdBefore(created, id, before)).toBe(at)
         }
@@ -243,6 +248,24 @@ export function describeFormerItems(name: string, make: () => StoreUnderTest): v
           expect(found).toEqual(expected.map((id) => `${id} {"id":"${id}","n":0}`))
         }
       }
+    })
+
+    it('is counted in bounded pieces, however many of its items were deleted later', async () => {
+      await stage.open()
+      const ids = Array.from({ length: 2_500 }, (_, n) => `${n}`)
+      await appendEntries(stage.store, [entry.createDb('a')])
+      await appendEntries(
+        stage.store,
+        ids.map((id) => entry.create('a', id)),
+      )
+      await appendEntries(
+        stage.store,
+        ids.map((id) => entry.remove('a', id)),
+      )
+      const { pieces } = await stage.store.count(0, null, packPosition(2, 0))
+      const counts: number[] = []
+      for await (const count of pieces) counts.push(count)
+      expect(counts).toEqual([1_000, 1_000, 500])
     })
 
     it('is read from the blocks of items that changed while they are listed', async () => {

@@ -266,6 +266,11 @@ export interface StoreReader {
   databaseBefore(name: string, before: number): Promise<StoredDatabase | null>
   /** Returns the position that created the item `id` which existed before the entry at position `before`, or null. */
   createdBefore(database: number, id: string, before: number): Promise<number | null>
+  /**
+   * Returns the items of the database that were created at `positions`, as they were before the entry at `before`, in
+   * this order; bounded by PAGE_CHARACTERS, but at least one. An erased revision has only its `id`.
+   */
+  itemsBefore(database: number, positions: readonly number[], before: number): Promise<FoundItem[]>
   /** Returns the timestamp of the last entry of the block at `height`, or null. */
   blockTime(height: number): Promise<number | null>
   /** Lists the declared indexes, ordered by database. */

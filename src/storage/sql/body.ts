@@ -20,12 +20,13 @@ export function packBody(entries: readonly string[]): string | Uint8Array {
 
 /** Returns the entries of a stored body, compressed or not. Errors: STORE_DAMAGED. */
 export function parseBody(stored: unknown): string[] {
-  if (typeof stored === 'string') return stored.split('\n')
+  // The bounds keep a changed file from filling the memory. A block with more entries than the maximum is refused later.
+  const lines = (body: string) => body.split('\n', ENTRIES_MAX + 1)
+  if (typeof stored === 'string') return lines(stored)
   try {
     if (!(stored instanceof Uint8Array)) throw new TypeError('it is neither a text nor a BLOB')
-    // The bound keeps a changed file from filling the memory.
     const maxOutputLength = ENTRIES_BYTES_MAX + ENTRIES_MAX
-    return zstdDecompressSync(stored, { maxOutputLength }).toString().split('\n')
+    return lines(zstdDecompressSync(stored, { maxOutputLength }).toString())
   } catch (cause) {
     throw new StoreError('STORE_DAMAGED', 'column body has an invalid value', { cause })
   }

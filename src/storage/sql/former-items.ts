@@ -1,3 +1,4 @@
+import { turn } from '../../base/turn.ts'
 import { erasedItemText } from '../port/erasure.ts'
 import type { FoundItem } from '../port/store.ts'
 import type { FormerRows, SearchRows } from '../search/plan.ts'
@@ -20,18 +21,20 @@ const LIVES = `SELECT created, 1 AS alive FROM items WHERE db = $1 AND created >
 const former = (table: string) => `(SELECT max(s.position) FROM superseded AS s
   WHERE s.db = $2 AND s.id = ${table}.id AND s.position < $3)`
 
+/** The $4-th item of database $1 in a table that was created after $2 and before $3. */
+const nthRow = (table: string) => `SELECT created FROM (SELECT created FROM ${table}
+  WHERE db = $1 AND created > $2 AND created < $3 ORDER BY created LIMIT 1 OFFSET $4) AS ${table}_row`
+
 function statements(dialect: Dialect) {
   const positions = dialect.elements('$1')
   return translated(dialect, {
     lives: LIVES,
-    // The $4-th item after $2, and the number of deleted items up to it.
-    step: `SELECT created, (SELECT count(*) FROM deleted_items AS d WHERE d.db = $1
-        AND d.created > $2 AND d.created <= found.created AND d.deleted >= $3)
-      FROM (SELECT created FROM items WHERE db = $1 AND created > $2 AND created < $3
-        ORDER BY created LIMIT 1 OFFSET $4) AS found`,
-    rest: `SELECT (SELECT count(*) FROM items WHERE db = $1 AND created > $2 AND created < $3)
+    // A step ends with the $4-th row of one table, so that it has few rows of the other.
+    stepEnd: `SELECT min(created) FROM (${nthRow('items')} UNION ALL ${nthRow('deleted_items')}) AS ends`,
+    // Counts the items that were created after $2 and before $3, and existed before $4.
+    step: `SELECT (SELECT count(*) FROM items WHERE db = $1 AND created > $2 AND created < $3)
       + (SELECT count(*) FROM deleted_items
-        WHERE db = $1 AND created > $2 AND created < $3 AND deleted >= $3)`,
+        WHERE db = $1 AND created > $2 AND created < $3 AND deleted >= $4)`,
     states: `SELECT i.created, i.id, CASE WHEN i.revision < $3 THEN i.revision ELSE ${former('i')} END,
         CASE WHEN i.revision < $3 THEN 1 ELSE 0 END
       FROM ${positions} CROSS JOIN items AS i WHERE i.created = n.value
@@ -93,9 +96,10 @@ export class SqlFormerItems {
     for (const size of [COUNT_ROWS, PIECE_ROWS]) {
       while (left >= size) {
         const values = [database, after, before, size - 1]
-        const row = await this.#reads.first(this.#sql.step, values, (found) => found)
-        if (row === null) break
-        const step = { after: readInteger(row, 'created'), items: size + integer(row[1], 'count') }
+        const end = await this.#reads.first(this.#sql.stepEnd, values, ([created]) => created)
+        if (end === null) break
+        const last = integer(end, 'created')
+        const step = { after: last, items: await this.#count(database, before, after, last + 1) }
         if (step.items > left) break
         yield step
         after = step.after
@@ -115,8 +119,14 @@ export class SqlFormerItems {
       yield items
       end = after
     }
+    yield await this.#count(database, before, end, before)
+  }
+
+  /** Counts the items that were created after `start` and before `end`, and existed before `before`. */
+  async #count(database: number, before: number, start: number, end: number): Promise<number> {
+    const values = [database, start, end, before]
     const toCount = (row: Row) => readInteger(row, 'count')
-    yield (await this.#reads.first(this.#sql.rest, [database, end, before], toCount)) ?? 0
+    return (await this.#reads.first(this.#sql.step, values, toCount)) ?? 0
   }
 
   async #items(
@@ -163,11 +173,31 @@ export class SqlFormerItems {
       else others.push({ id, position, created })
       isUnread ||= created === last
     }
-    const revisions = await readRevisions(this.#reads, this.#revised, others)
-    const byPosition = new Map(revisions.map(({ position, text }) => [position, text]))
+    const byPosition = await this.#former(others, options.charactersMax)
     for (const { id, position, created } of others) {
       const text = byPosition.get(position)
       if (text !== undefined) texts.set(created, text ?? erasedItemText(id))
+    }
+    return texts
+  }
+
+  /**
+   * Reads the texts of the first revisions, by position: at least of one, and few if they are long. Reads each block once,
+   * also if the list is in another order than the chain.
+   */
+  async #former(
+    revisions: readonly { readonly id: string; readonly position: number }[],
+    charactersMax: number,
+  ): Promise<Map<number, string | null>> {
+    const texts = new Map<number, string | null>()
+    let left = revisions
+    for (let characters = 0; left.length > 0 && characters < charactersMax; ) {
+      for (const { position, text } of await readRevisions(this.#reads, this.#revised, left)) {
+        texts.set(position, text)
+        characters += text?.length ?? 0
+      }
+      left = left.filter(({ position }) => !texts.has(position))
+      if (left.length > 0) await turn()
     }
     return texts
   }

@@ -10,23 +10,25 @@ import {
 import type { Where } from '../../filter/index.ts'
 import { createItemParts } from '../port/effect.ts'
 import { StoreError } from '../port/errors.ts'
-import type {
-  CountedItems,
-  Creations,
-  DeletedDatabase,
-  DeletedItem,
-  DiskUsage,
-  FoundItems,
-  IdempotencyRecord,
-  ItemRange,
-  ItemRow,
-  ItemSearch,
-  RevisionRange,
-  StoredDatabase,
-  StoredIndex,
-  StoredItem,
-  StoredRevision,
-  StoreReader,
+import {
+  type CountedItems,
+  type Creations,
+  type DeletedDatabase,
+  type DeletedItem,
+  type DiskUsage,
+  type FoundItem,
+  type FoundItems,
+  type IdempotencyRecord,
+  type ItemRange,
+  type ItemRow,
+  type ItemSearch,
+  PAGE_CHARACTERS,
+  type RevisionRange,
+  type StoredDatabase,
+  type StoredIndex,
+  type StoredItem,
+  type StoredRevision,
+  type StoreReader,
 } from '../port/store.ts'
 import { countFormerItems, countItems, searchFormerItems, searchItems } from '../search/search.ts'
 import { SqlAttachments } from './attachments.ts'
@@ -147,6 +149,15 @@ export abstract class SqlReader implements StoreReader {
 
   createdBefore(database: number, id: string, before: number): Promise<number | null> {
     return this.#reads.first(this.#sql.createdBefore, [database, id, before], toCreated)
+  }
+
+  itemsBefore(
+    database: number,
+    positions: readonly number[],
+    before: number,
+  ): Promise<FoundItem[]> {
+    const options = { text: true, charactersMax: PAGE_CHARACTERS }
+    return this.#formerItems.before(database, before).items(positions, options)
   }
 
   blockTime(height: number): Promise<number | null> {

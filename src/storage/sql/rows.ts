@@ -1,5 +1,6 @@
 import {
   type Block,
+  ENTRIES_MAX,
   HASH_BYTES,
   type Head,
   type Header,
@@ -218,7 +219,7 @@ function integers(value: unknown): number[] {
   // Entries of one unit of work have the same timestamp, so the last number is reused.
   let [last, number] = ['', Number.NaN]
   return text(value, 'timestamps')
-    .split('\n')
+    .split('\n', ENTRIES_MAX + 1)
     .map((line) => {
       if (line === last) return number
       last = line
