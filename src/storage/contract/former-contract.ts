@@ -202,9 +202,7 @@ export function describeFormerItems(name: string, make: () => StoreUnderTest): v
         expect(count).toBe(matching.length)
         const positions = items.map((item) => item.created)
         const read = await stage.store.itemsBefore(created, positions, before)
-        expect(read).toEqual(
-          items.map((item) => ({ ...item, text: texts.get(item.revision) })),
-        )
+        expect(read).toEqual(items.map((item) => ({ ...item, text: texts.get(item.revision) })))
         for (const { id, created: at } of items) {
           expect(await stage.store.createdBefore(created, id, before)).toBe(at)
         }
