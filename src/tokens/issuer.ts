@@ -142,7 +142,8 @@ export class Issuer {
     const [authorization, token] = [metadata.authorization_endpoint, metadata.token_endpoint].map(
       parseUrl,
     )
-    const signIn = authorization && token ? { authorization, token } : null
+    const isWeb = [authorization, token].every((url) => /^https?:$/.test(url?.protocol ?? ''))
+    const signIn = authorization && token && isWeb ? { authorization, token } : null
     return {
       ...{ algorithms, signIn, digest: JSON.stringify([algorithms, signIn, usable]) },
       // `createLocalJWKSet` checks the list.

@@ -310,3 +310,32 @@ it('closes the connections to a network that is removed, and rejects new connect
   expect(await client.closed).toBe(1001)
   await expect(new Client(node, `/${name}`).opened()).rejects.toThrow('410')
 })
+
+it('closes the connection of an account whose token is no longer valid, at the next ping', async () => {
+  let tick = () => {}
+  const account: { iss: string; sub: string } = { iss: 'https://idp.example', sub: 'ann' }
+  const valid = new Set(['eyJh.e30.AA', 'eyJi.e30.AA'])
+  const node = await started({
+    findAccount: async (token) => (valid.has(token) ? account : null),
+    onPing: (ping) => {
+      tick = ping
+    },
+  })
+  await node.send('POST', '/api/Person', { name: 'ann' })
+  const binding = {
+    participant: 'resource:org.test.Person#ann',
+    certificate: `oidc:${account.iss} ${account.sub}`,
+  }
+  expect((await node.send('POST', '/api/system/identities/bind', binding)).status).toBe(204)
+  const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+  const client = new Client(node, '/', bearer('eyJh.e30.AA'))
+  const other = new Client(node, '/?access_token=eyJi.e30.AA')
+  await client.opened()
+  await other.opened()
+  valid.delete('eyJh.e30.AA')
+  tick()
+  expect(await client.closed).toBe(1008)
+  expect(other.socket.readyState).toBe(other.socket.OPEN)
+  const refused = await node.send('GET', '/api/Person', undefined, bearer('eyJh.e30.AA'))
+  expect([refused.status, refused.json.error.code]).toEqual([401, 'UNAUTHORIZED'])
+})

@@ -1,8 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { runDaicho, serveLedger } from '../support/daicho.ts'
+import { runDaicho, serveLedger, startDaicho } from '../support/daicho.ts'
+import { AUDIENCE, createSigningKey, startIssuer } from '../support/issuer.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
+import { until } from '../support/until.ts'
 
 it('issues a token that a running node accepts until the token is revoked', async () => {
   const folder = join(temporaryFolder(), 'node')
@@ -107,4 +109,55 @@ it('does not start with settings of issuers that cannot work, and says why in on
     expect([code, stdout]).toEqual([78, ''])
     expect(stderr.trimEnd().split('\n').at(-1)).toContain(message)
   }
+})
+
+it('accepts tokens of an issuer in all components, and offers its sign-in', async () => {
+  const issuer = await startIssuer()
+  issuer.clock.time = Date.now()
+  const key = await createSigningKey('one')
+  issuer.keys = [key.publicJwk]
+  issuer.metadata = {
+    authorization_endpoint: `${issuer.url}/authorize`,
+    token_endpoint: `${issuer.url}/token`,
+  }
+  const serve = ['serve', '--only', 'ledger,samples,gateway', '--json', '--port', '0']
+  const daicho = startDaicho([...serve, '--sample-port', '0', '--gateway-port', '0'], {
+    ...{ TOKENS: 'required', OIDC_ISSUERS: issuer.url, OIDC_AUDIENCE: AUDIENCE },
+    ...{ OIDC_ALLOW_PRIVATE: '1', OIDC_CLIENT_ID: 'dashboard', OIDC_SCOPE_CLAIM: 'roles' },
+    ...{ SYSTEM_FOLDER: temporaryFolder(), LOG_LEVEL: 'error', GATEWAY_API_KEY: 'the key' },
+  })
+  const urls = JSON.parse(await daicho.firstLine)
+  const token = await issuer.sign(key, { roles: ['db:*:admin'] })
+  const headers = { authorization: `Bearer ${token}` }
+  await until('the keys were fetched', async () => {
+    const { status } = await fetch(`${urls.ledger}/api/dbs`, { headers })
+    return status === 200
+  })
+  const read = async (url: string) => (await fetch(url, { headers })).json()
+  expect(await read(`${urls.samples}/api`)).toEqual({ message: 'Welcome to the sample API.' })
+  const ping = `${urls.gateway}/mynetwork/api/system/ping`
+  expect(Object(await read(ping)).error.code).toBe('IDENTITY_UNKNOWN')
+  const network = async (...args: string[]) => {
+    const flags = ['--url', urls.gateway]
+    return runDaicho(['network', 'identity', ...args, ...flags], { GATEWAY_API_KEY: 'the key' })
+  }
+  const admin = { 'x-api-key': 'the key', 'content-type': 'application/json' }
+  const trader = JSON.stringify({ tradeId: 'T1', firstName: 'A', lastName: 'B' })
+  await fetch(`${urls.gateway}/api/Trader`, { method: 'POST', headers: admin, body: trader })
+  const participant = 'org.acme.mynetwork.Trader#T1'
+  const bound = await network('bind', 'mynetwork', participant, `oidc:${issuer.url} ada`)
+  expect([bound.code, bound.stdout]).toEqual([0, `bound to ${participant}\n`])
+  expect(Object(await read(ping)).participant).toBe(participant)
+
+  const page = await fetch(urls.ledger)
+  expect(page.status).toBe(200)
+  expect(page.headers.get('content-security-policy')).toContain(`connect-src 'self' ${issuer.url};`)
+  expect(await read(`${urls.ledger}/session`)).toEqual({
+    ...{ status: true, issuer: issuer.url, client_id: 'dashboard', parameters: '' },
+    authorization_endpoint: `${issuer.url}/authorize`,
+    token_endpoint: `${issuer.url}/token`,
+  })
+  daicho.child.kill('SIGTERM')
+  const { code, stderr } = await daicho.ended
+  expect([code, stderr.includes(token)]).toEqual([0, false])
 })

@@ -103,9 +103,13 @@ function isOrigin(text: string): boolean {
 const ORIGINS_MAX = 100
 const ISSUERS_MAX = 16
 
-/** Whether `text` can be the `iss` of an OpenID Connect issuer. Source: OpenID Connect Discovery 1.0, section 3. */
+/**
+ * Whether `text` can be the `iss` of an OpenID Connect issuer, at most 512 bytes as in an author. Source: OpenID Connect
+ * Discovery 1.0, section 3.
+ */
 function isIssuer(text: string): boolean {
-  return /^https?:\/\/[^\s/?#@]+[^\s?#]{0,400}$/.test(text) && URL.canParse(text)
+  const isAddress = /^https?:\/\/[^\s/?#@]+[^\s?#]*$/.test(text) && URL.canParse(text)
+  return isAddress && Buffer.byteLength(text) <= 512
 }
 
 /** All environment variables of daicho. */
