@@ -8,7 +8,7 @@ export const HASH_BYTES = 32
 interface Node {
   getBuiltinModule(name: 'node:buffer'): {
     Buffer: {
-      from(hex: string, as: 'hex'): Uint8Array
+      from(text: string, as: 'hex' | 'latin1'): Uint8Array
       from(
         bytes: ArrayBufferLike,
         at: number,
@@ -42,10 +42,10 @@ export const fromHex: (hex: string) => Uint8Array =
  * without TLS.
  */
 export const sha256: (bytes: Uint8Array) => Uint8Array =
-  nodeHash === undefined
+  nodeHash === undefined || NodeBuffer === undefined
     ? nobleSha256
-    : // Requesting hexadecimal digits is twice as fast as requesting bytes (Node 24).
-      (bytes) => fromHex(nodeHash('sha256', bytes, 'hex'))
+    : // Requesting a text is twice as fast as requesting bytes (Node 24).
+      (bytes) => NodeBuffer.from(nodeHash('sha256', bytes, 'latin1'), 'latin1')
 
 /** Returns a writer of SHA-256 hashes into `target`. For many short texts, it takes half the time of `sha256`. */
 export function hashWriter(target: Uint8Array): (bytes: Uint8Array, at: number) => void {

@@ -16,18 +16,35 @@ import { StoreError } from '../port/errors.ts'
 export const CHILDREN = 16
 const BITS_PER_PAGE = 4
 
+/** A leaf with its bytes in a page: key, hash, length of the value, packed value. The value is decoded when it is needed. */
 export interface PageLeaf extends MapLeaf {
-  /** The key in hexadecimal digits. */
-  readonly hex: string
-  readonly value: string
+  readonly encoded: Buffer
 }
 
 export type MapPage =
   | { readonly kind: 'leaves'; readonly leaves: readonly PageLeaf[] }
   | { readonly kind: 'inner'; readonly children: readonly Subtree[] }
 
-export function pageLeaf(key: Uint8Array, hex: string, value: string): PageLeaf {
-  return { key, hex, value, subtree: leafSubtree(key, value) }
+export function pageLeaf(key: Uint8Array, value: string): PageLeaf {
+  const subtree = leafSubtree(key, value)
+  const packed = packValue(value)
+  const bytes = Buffer.byteLength(packed)
+  const encoded = Buffer.allocUnsafe(VALUE_AT + bytes)
+  encoded.set(key)
+  encoded.set(subtree.hash, HASH_BYTES)
+  encoded.writeUInt32BE(bytes, LENGTH_AT)
+  encoded.write(packed, VALUE_AT)
+  return { key, subtree, encoded }
+}
+
+export function leafValue({ encoded }: PageLeaf): string {
+  return unpackValue(encoded.toString('utf8', VALUE_AT))
+}
+
+/** Returns digit `at` of a key: a half of a byte. */
+export function keyDigit(key: Uint8Array, at: number): number {
+  const byte = key[at >> 1] ?? 0
+  return (at & 1) === 0 ? byte >> BITS_PER_PAGE : byte & (CHILDREN - 1)
 }
 
 /** Returns the subtree of the children from `from` to `to`. */
@@ -49,7 +66,12 @@ export function pageDepth(prefix: string): number {
   return prefix.length * BITS_PER_PAGE
 }
 
+/** Bytes of a leaf before its value. */
+const LENGTH_AT = 2 * HASH_BYTES
+const VALUE_AT = LENGTH_AT + 4
 const CRC_BYTES = 4
+const HEAD_BYTES = CRC_BYTES + 1
+const CHILD_BYTES = 1 + HASH_BYTES
 const INNER = 1
 const LEAVES = 0
 /** Start of most values, and the text that stands for it. */
@@ -57,20 +79,25 @@ const PLAIN = '{"position":"'
 
 /** Encodes a page, with a check sum, so that a damaged file never leads to a wrong root. */
 export function encodePage(page: MapPage): Buffer {
-  const parts: Uint8Array[] = [Buffer.alloc(CRC_BYTES)]
-  if (page.kind === 'inner') {
-    parts.push(Uint8Array.of(INNER))
-    for (const { leaves, hash } of page.children) parts.push(Uint8Array.of(leaves), hash)
+  const isInner = page.kind === 'inner'
+  const bytes = isInner
+    ? CHILDREN * CHILD_BYTES
+    : page.leaves.reduce((sum, { encoded }) => sum + encoded.length, 0)
+  const encoded = Buffer.allocUnsafe(HEAD_BYTES + bytes)
+  encoded[CRC_BYTES] = isInner ? INNER : LEAVES
+  let at = HEAD_BYTES
+  if (isInner) {
+    for (const { leaves, hash } of page.children) {
+      encoded[at] = leaves
+      encoded.set(hash, at + 1)
+      at += CHILD_BYTES
+    }
   } else {
-    parts.push(Uint8Array.of(LEAVES))
-    for (const { key, subtree, value } of page.leaves) {
-      const bytes = Buffer.from(packValue(value))
-      const length = Buffer.alloc(4)
-      length.writeUInt32BE(bytes.length)
-      parts.push(key, subtree.hash, length, bytes)
+    for (const leaf of page.leaves) {
+      encoded.set(leaf.encoded, at)
+      at += leaf.encoded.length
     }
   }
-  const encoded = Buffer.concat(parts)
   encoded.writeUInt32BE(crc32(encoded.subarray(CRC_BYTES)))
   return encoded
 }
@@ -81,24 +108,21 @@ export function decodePage(encoded: Uint8Array): MapPage {
   if (bytes.readUInt32BE() !== crc32(bytes.subarray(CRC_BYTES))) {
     throw new StoreError('STORE_DAMAGED', 'a page of the state map is damaged')
   }
-  let at = CRC_BYTES + 1
-  const next = (length: number) => {
-    at += length
-    return bytes.subarray(at - length, at)
-  }
   if (bytes[CRC_BYTES] === INNER) {
-    const children = Array.from({ length: CHILDREN }, (): Subtree => {
-      const leaves = next(1)[0] === 0 ? 0 : bytes[at - 1] === 1 ? 1 : 2
-      return { leaves, hash: next(HASH_BYTES) }
+    const children = Array.from({ length: CHILDREN }, (_, child): Subtree => {
+      const at = HEAD_BYTES + child * CHILD_BYTES
+      const leaves = bytes[at] === 0 ? 0 : bytes[at] === 1 ? 1 : 2
+      return { leaves, hash: bytes.subarray(at + 1, at + CHILD_BYTES) }
     })
     return { kind: 'inner', children }
   }
   const leaves: PageLeaf[] = []
-  while (at < bytes.length) {
-    const key = next(HASH_BYTES)
-    const subtree: Subtree = { leaves: 1, hash: next(HASH_BYTES) }
-    const value = unpackValue(next(next(4).readUInt32BE()).toString())
-    leaves.push({ key, hex: key.toString('hex'), subtree, value })
+  for (let at = HEAD_BYTES; at < bytes.length; ) {
+    const end = at + VALUE_AT + bytes.readUInt32BE(at + LENGTH_AT)
+    const hash = bytes.subarray(at + HASH_BYTES, at + LENGTH_AT)
+    const encoded = bytes.subarray(at, end)
+    leaves.push({ key: encoded.subarray(0, HASH_BYTES), subtree: { leaves: 1, hash }, encoded })
+    at = end
   }
   return { kind: 'leaves', leaves }
 }

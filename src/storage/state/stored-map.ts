@@ -1,8 +1,8 @@
 import {
   bitAt,
   EMPTY_SUBTREE,
+  equalBytes,
   fromHex,
-  type MapLeaf,
   type MapProof,
   mapKey,
   type Subtree,
@@ -14,6 +14,8 @@ import {
   CHILDREN,
   decodePage,
   encodePage,
+  keyDigit,
+  leafValue,
   type MapPage,
   type PageLeaf,
   pageDepth,
@@ -35,16 +37,18 @@ export interface PageStore {
 export type ValueChange = (value: string | null) => string | null
 
 interface KeyChange {
-  readonly hex: string
+  readonly key: Uint8Array
   readonly change: ValueChange
 }
 
 /** Applies `changes`, by the key in hexadecimal digits, and returns the root. Errors: STORE_DAMAGED. */
 export function changeMap(pages: PageStore, changes: ReadonlyMap<string, ValueChange>): Uint8Array {
-  const sorted = [...changes].map(([hex, change]) => ({ hex, change }))
-  sorted.sort((left, right) => (left.hex < right.hex ? -1 : 1))
-  return changePage(pages, '', sorted).hash
+  const sorted = [...changes.keys()].sort()
+  const keyed = sorted.map((hex) => ({ key: fromHex(hex), change: changes.get(hex) ?? unchanged }))
+  return changePage(pages, '', keyed).hash
 }
+
+const unchanged: ValueChange = (value) => value
 
 /** Applies `changes` to the keys that begin with `prefix`. They are sorted by key. */
 function changePage(pages: PageStore, prefix: string, changes: readonly KeyChange[]): Subtree {
@@ -93,33 +97,46 @@ function changedLeaves(
 ): readonly PageLeaf[] {
   const result: PageLeaf[] = []
   let at = 0
-  for (const { hex, change } of changes) {
-    for (let leaf = leaves[at]; leaf !== undefined && leaf.hex < hex; leaf = leaves[at]) {
-      result.push(leaf)
-      at += 1
+  for (const { key, change } of changes) {
+    let order = -1
+    let old: PageLeaf | undefined
+    for (; at < leaves.length && order < 0; at += 1) {
+      old = leaves[at] as PageLeaf
+      order = compareKeys(old.key, key)
+      if (order < 0) result.push(old)
     }
-    const old = leaves[at]?.hex === hex ? leaves[at] : undefined
-    if (old !== undefined) at += 1
-    const value = change(old?.value ?? null)
-    if (value !== null) {
-      result.push(old?.value === value ? old : pageLeaf(fromHex(hex), hex, value))
-    }
+    // The next leaf is the one of the key, or one after it.
+    if (order > 0) at -= 1
+    if (order !== 0) old = undefined
+    const before = old === undefined ? null : leafValue(old)
+    const value = change(before)
+    if (value === null) continue
+    result.push(old !== undefined && value === before ? old : pageLeaf(key, value))
   }
   for (; at < leaves.length; at += 1) result.push(leaves[at] as PageLeaf)
   return result
 }
 
+function compareKeys(one: Uint8Array, other: Uint8Array): number {
+  for (let at = 0; at < one.length; at += 1) {
+    const difference = (one[at] ?? 0) - (other[at] ?? 0)
+    if (difference !== 0) return difference
+  }
+  return 0
+}
+
 /** Groups sorted elements by digit `at` of their key. */
-function groupsByDigit<Keyed extends { readonly hex: string }>(
+function groupsByDigit<Keyed extends { readonly key: Uint8Array }>(
   elements: readonly Keyed[],
   at: number,
-): Map<number, Keyed[]> {
-  const groups = new Map<number, Keyed[]>()
-  for (const element of elements) {
-    const digit = Number.parseInt(element.hex[at] ?? '', CHILDREN)
-    const group = groups.get(digit)
-    if (group === undefined) groups.set(digit, [element])
-    else group.push(element)
+): [digit: number, group: readonly Keyed[]][] {
+  const groups: [number, readonly Keyed[]][] = []
+  for (let from = 0; from < elements.length; ) {
+    const digit = keyDigit((elements[from] as Keyed).key, at)
+    let to = from + 1
+    while (to < elements.length && keyDigit((elements[to] as Keyed).key, at) === digit) to += 1
+    groups.push([digit, elements.slice(from, to)])
+    from = to
   }
   return groups
 }
@@ -136,10 +153,14 @@ function readPage(pages: Pick<PageStore, 'read'>, prefix: string): MapPage {
 
 /** Returns the value of `name`, or null. Errors: STORE_DAMAGED. */
 export function readValue(pages: Pick<PageStore, 'read'>, name: string): string | null {
-  const hex = toHex(mapKey(name))
+  const key = mapKey(name)
+  const hex = toHex(key)
   for (let length = 0; ; length += 1) {
     const page = readPage(pages, hex.slice(0, length))
-    if (page.kind === 'leaves') return page.leaves.find((leaf) => leaf.hex === hex)?.value ?? null
+    if (page.kind === 'leaves') {
+      const leaf = page.leaves.find((one) => equalBytes(one.key, key))
+      return leaf === undefined ? null : leafValue(leaf)
+    }
   }
 }
 
@@ -166,7 +187,7 @@ function proveLeaf(
   from: number,
   path: Uint8Array[],
 ): MapProof {
-  let rest: readonly (MapLeaf & { readonly value: string })[] = leaves
+  let rest = leaves
   for (let depth = from; rest.length > 1; depth += 1) {
     const bit = bitAt(key, depth)
     const other = rest.filter((leaf) => bitAt(leaf.key, depth) !== bit)
@@ -174,7 +195,7 @@ function proveLeaf(
     path.push(subtreeOfLeaves(other, depth + 1).hash)
   }
   const [leaf] = rest
-  return { path, leaf: leaf === undefined ? null : { key: leaf.key, value: leaf.value } }
+  return { path, leaf: leaf === undefined ? null : { key: leaf.key, value: leafValue(leaf) } }
 }
 
 /**
@@ -206,8 +227,7 @@ function onlyLeaf(pages: Pick<PageStore, 'read'>, prefix: string): NonNullable<M
     const digit = page.children.findIndex(({ leaves }) => leaves === 1)
     if (digit >= 0) return onlyLeaf(pages, childPrefix(prefix, digit))
   } else if (page.leaves[0] !== undefined) {
-    const { key, value } = page.leaves[0]
-    return { key, value }
+    return { key: page.leaves[0].key, value: leafValue(page.leaves[0]) }
   }
   throw new StoreError('STORE_DAMAGED', `the state map has no leaf below ${prefix}`)
 }
