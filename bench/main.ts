@@ -14,6 +14,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     samples: () => import('./samples.ts'),
     tokens: () => import('./tokens.ts'),
     proofs: () => import('./proofs.ts'),
+    state: () => import('./state.ts'),
     gateway: () => import('./gateway.ts'),
     transactions: () => import('./transactions.ts'),
     mesh: () => import('./mesh.ts'),

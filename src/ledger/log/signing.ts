@@ -7,6 +7,8 @@ import type { FromSigner, SignedHeadUpdate, SignerStart, ToSigner } from './thre
 const REST_MS = 100
 /** Time without new blocks after which the log and its state are signed. */
 const IDLE_MS = 1_000
+/** Number of times that the state is followed under load, every IDLE_MS, after a request for it. */
+const FOLLOWS_AFTER_REQUEST = 60
 /** Blocks that the state is behind from which on it is continued without a delay. */
 const BACKLOG = 10_000
 /** Maximum wait of a request for a signature. */
@@ -30,7 +32,8 @@ interface Waiting {
 
 /**
  * Signs the log and its state on request and when idle, and the log on shutdown. Recomputing blocks costs as much as
- * writing them, so nothing is signed under load unless a signature is requested. The work is done in a worker thread
+ * writing them, so nothing is signed under load unless a signature is requested, or the state was requested during the
+ * last minute. The work is done in a worker thread
  * (`thread.ts`), which is started on first use.
  */
 export class LogSigning {
@@ -46,6 +49,8 @@ export class LogSigning {
   #commits = 0
   #isUnsigned = false
   #isStateDue = false
+  /** Remaining times that the state is followed under load. */
+  #follows = 0
   /** Called with each new signed head. */
   onSigned: (signed: SignedHeadUpdate) => void = () => {}
   /** Set when signing has stopped permanently. */
@@ -86,6 +91,8 @@ export class LogSigning {
 
   /** Resolves when the signed state has at least `size` blocks. Errors: as for `covering`. */
   async stateCovering(size: number): Promise<void> {
+    // Further requests are likely. Without this, they would wait for all blocks since the last request.
+    this.#follows = FOLLOWS_AFTER_REQUEST
     await this.#wait(size, true)
   }
 
@@ -123,8 +130,8 @@ export class LogSigning {
     this.#cancelIdle ??= this.#platform.schedule.after(IDLE_MS, () => {
       this.#cancelIdle = null
       if (this.#commits !== commits) {
-        this.#signWhenIdle()
-        return
+        if (this.#follows === 0) return this.#signWhenIdle()
+        this.#follows -= 1
       }
       this.#isStateDue = true
       this.#sign()

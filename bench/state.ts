@@ -1,0 +1,212 @@
+// Measures the signed state. Single items are written to a node that nobody asks for its state, and to a node that is
+// asked for a proof of the newest revision once per second; rounds alternate. Then a million items are loaded into both.
+// Prints the ratios, the processor time per entry, and the proofs and the size of the state.
+//
+// BENCH_WITHOUT: the main program of a version without a state, such as <worktree>/src/cli/main.ts, for the first node.
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import {
+  nodeVerifySignature,
+  parseVerifierKey,
+  type VerifierKey,
+  verifyStateProof,
+} from '../src/chain/index.ts'
+import { recomputeState } from '../src/ledger/log/recomputed-state.ts'
+import { openStoreReader, STATE_FILE } from '../src/storage/index.ts'
+import { interleaved, load, median, perSecond, printTable } from './support/load.ts'
+import { sampleItem } from './support/sample-item.ts'
+import { type Server, startLedger } from './support/server.ts'
+
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5)
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 5)
+const ITEMS = Number(process.env.BENCH_ITEMS ?? 1_000_000)
+const ITEMS_PER_REQUEST = 500
+const PROOFS = 200
+const MAIN_DB = 'bench'
+
+async function textAt(url: string, init?: RequestInit): Promise<string> {
+  const reply = await fetch(url, init)
+  const text = await reply.text()
+  if (!reply.ok) throw new Error(`${url}: ${reply.status} ${text}`)
+  return text
+}
+
+interface Ledger extends Server {
+  readonly key: VerifierKey
+  readonly stateUrl: string
+}
+
+async function started(folder: string, main?: string): Promise<Ledger> {
+  const server = await startLedger(folder, {}, main)
+  await textAt(`${server.url}/api/${MAIN_DB}`, { method: 'POST' })
+  const { serverid } = JSON.parse(await textAt(`${server.url}/api/serverid`))
+  const vkey = await textAt(`${server.url}/api/ledgers/${serverid}/vkey`)
+  const stateUrl = `${server.url}/api/ledgers/${serverid}/state`
+  return { ...server, key: parseVerifierKey(vkey.trim()), stateUrl }
+}
+
+/** Requests a proof every second until `signal` is aborted. Returns the milliseconds of each request. */
+async function askEachSecond({ url, key }: Ledger, signal: AbortSignal): Promise<number[]> {
+  const times: number[] = []
+  while (!signal.aborted) {
+    const before = performance.now()
+    const reply = await fetch(`${url}/api/${MAIN_DB}/none/proof?current=1`)
+    if (reply.ok) await verifyStateProof(nodeVerifySignature, key, await reply.text())
+    // A refused request counts as infinitely late.
+    times.push(reply.ok ? performance.now() - before : Number.POSITIVE_INFINITY)
+    await setTimeout(1_000 - ((performance.now() - before) % 1_000), null, { signal }).catch(
+      () => {},
+    )
+  }
+  return times
+}
+
+/** Compares writes to `plain` and to `asked`, which is asked for a proof once per second meanwhile. */
+async function compareWrites(plain: Ledger, asked: Ledger): Promise<void> {
+  const rows = [['POST', 'not asked/s', 'asked/s', 'ratio', 'proof, ms', 'most, ms']]
+  for (const connections of [64, 1]) {
+    const body = JSON.stringify(sampleItem())
+    const post = ({ url }: Ledger) =>
+      load({ url: `${url}/api/${MAIN_DB}`, method: 'POST', body, connections, seconds: SECONDS })
+    const times: number[] = []
+    await post(plain)
+    await post(asked)
+    const runs = await interleaved(ROUNDS, {
+      plain: () => post(plain),
+      asked: () => whileAsking(asked, times, () => post(asked)),
+    })
+    rows.push(
+      ratioRow(`${connections} connections`, perSecond(runs.plain), perSecond(runs.asked), times),
+    )
+  }
+  printTable(rows)
+}
+
+/** Runs `work` while a proof is requested each second. Adds the milliseconds of each request to `times`. */
+async function whileAsking<Result>(
+  ledger: Ledger,
+  times: number[],
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const stop = new AbortController()
+  const asking = askEachSecond(ledger, stop.signal)
+  const result = await work()
+  stop.abort()
+  times.push(...(await asking))
+  return result
+}
+
+function ratioRow(label: string, plain: number, asked: number, times: readonly number[]): string[] {
+  const [middle, most] = [median(times), Math.max(...times)]
+  return [
+    label,
+    ...[plain, asked].map((rate) => rate.toFixed(0)),
+    (asked / plain).toFixed(2),
+    middle.toFixed(0),
+    most.toFixed(0),
+  ]
+}
+
+/** Loads `items` items over 4 connections. Returns the items per second, and some of the ids. */
+async function loadItems({ url }: Ledger, items: number): Promise<{ rate: number; ids: string[] }> {
+  const body = JSON.stringify(Array.from({ length: ITEMS_PER_REQUEST }, sampleItem))
+  const init = { method: 'POST', body, headers: { 'content-type': 'application/json' } }
+  const ids: string[] = []
+  const start = performance.now()
+  let left = items / ITEMS_PER_REQUEST
+  const client = async () => {
+    while (left-- > 0) ids.push(JSON.parse(await textAt(`${url}/api/${MAIN_DB}`, init)).ids[0])
+  }
+  await Promise.all(Array.from({ length: 4 }, client))
+  return { rate: items / ((performance.now() - start) / 1_000), ids }
+}
+
+async function compareLoads(plain: Ledger, asked: Ledger): Promise<string[]> {
+  const times: number[] = []
+  const before = await loadItems(plain, ITEMS)
+  const { rate, ids } = await whileAsking(asked, times, () => loadItems(asked, ITEMS))
+  printTable([
+    ['load', 'not asked, items/s', 'asked, items/s', 'ratio', 'proof, ms', 'most, ms'],
+    ratioRow(`${ITEMS} items`, before.rate, rate, times),
+  ])
+  return ids
+}
+
+/** Measures proofs of an idle node. */
+async function idleProofs({ url, key, stateUrl }: Ledger, ids: readonly string[]): Promise<void> {
+  await textAt(stateUrl)
+  const times: number[] = []
+  const bytes: number[] = []
+  for (let n = 0; n < PROOFS; n += 1) {
+    const id = ids[Math.floor((n * ids.length) / PROOFS)] ?? ''
+    const before = performance.now()
+    const file = await textAt(`${url}/api/${MAIN_DB}/${id}/proof?current=1`)
+    times.push(performance.now() - before)
+    bytes.push(file.length)
+    const { kind } = await verifyStateProof(nodeVerifySignature, key, file)
+    if (kind !== 'current') throw new Error(`the proof of ${id} says ${kind}`)
+  }
+  const p95 = times.toSorted((a, b) => a - b)[Math.floor(PROOFS * 0.95)] ?? 0
+  printTable([
+    ['proof of an idle node', 'median', 'p95', 'most'],
+    ['ms', median(times).toFixed(2), p95.toFixed(2), Math.max(...times).toFixed(2)],
+    ['bytes', median(bytes).toFixed(0), '', Math.max(...bytes).toFixed(0)],
+  ])
+}
+
+/** Measures the processor time to follow the state in this process, without the time to read the blocks. */
+async function cpuPerEntry(folder: string): Promise<void> {
+  const store = await openStoreReader(folder, { frozen: false })
+  const head = await store.head(store.serverId)
+  const size = (head?.height ?? -1) + 1
+  const cpuUs = async (work: () => Promise<number>) => {
+    const before = process.cpuUsage()
+    const entries = await work()
+    const { user, system } = process.cpuUsage(before)
+    return { us: user + system, entries }
+  }
+  const read = await cpuUs(async () => {
+    let entries = 0
+    for (let height = 0; height < size; ) {
+      const blocks = await store.blocks(store.serverId, height, 64)
+      for (const block of blocks) entries += block.entries.length
+      height += blocks.length
+    }
+    return entries
+  })
+  const followed = await cpuUs(async () => {
+    await recomputeState(store, size)
+    return read.entries
+  })
+  await store.close()
+  const state = statSync(join(folder, STATE_FILE)).size
+  printTable([
+    ['state', 'processor time per entry, µs', 'bytes on disk per item'],
+    [
+      `${read.entries} entries`,
+      ((followed.us - read.us) / read.entries).toFixed(1),
+      (state / read.entries).toFixed(0),
+    ],
+  ])
+}
+
+export async function run(): Promise<void> {
+  const folders = [1, 2].map(() => mkdtempSync(join(tmpdir(), 'daicho-bench-')))
+  const [first = '', second = ''] = folders
+  try {
+    const plain = await started(first, process.env.BENCH_WITHOUT)
+    const asked = await started(second)
+    await compareWrites(plain, asked)
+    const ids = await compareLoads(plain, asked)
+    await plain.stop()
+    await idleProofs(asked, ids)
+    await asked.stop()
+    await cpuPerEntry(second)
+  } finally {
+    for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+if (import.meta.main) await run()
