@@ -214,6 +214,24 @@ it('a mirror applies an erasure, and still passes verification', async () => {
   }
 })
 
+it('a mirror that reads the end of an attachment only after its erasure follows, and passes verification', async () => {
+  const node = await nodeWith(3)
+  const folder = temporaryFolder()
+  const mirror = await mirrorOf(node, folder)
+  const path = '/api/fruit/1/attachments/n'
+  const type = { 'content-type': 'a/b' }
+  await node.send('PUT', path, 'one', type)
+  await signed(node)
+  await pull(mirror, sourceOf(node))
+  await node.send('PUT', path, 'two', type)
+  await node.send('DELETE', path)
+  expect((await node.send('POST', '/api/fruit/1/erase', {})).json.status).toBe(true)
+  await signed(node)
+  await pull(mirror, sourceOf(node))
+  await mirror.close()
+  expect(await verifyFolder(folder)).toMatchObject({ blocks: 7, erased: 3, finding: null })
+})
+
 it('a mirror adds blocks while an open reader delays the overwriting of erased bytes, and overwrites the bytes later', async () => {
   const node = await nodeWith(3)
   const folder = temporaryFolder()

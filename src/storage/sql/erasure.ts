@@ -10,11 +10,7 @@ import { readBinary, readIdempotencyRecord } from './rows.ts'
 const SQL = {
   block: 'SELECT blinds, body FROM blocks WHERE height = $1',
   isCurrent: `SELECT 1 FROM databases AS d JOIN items AS i ON i.db = d.created
-      WHERE d.name = $1 AND i.id = $2 AND i.revision = $3
-    UNION ALL SELECT 1 FROM attachments AS a
-      JOIN databases AS d ON d.created = a.db
-      JOIN items AS i ON i.db = a.db AND i.id = a.id AND i.created < a.position
-      WHERE a.position = $3 AND a.ended IS NULL`,
+      WHERE d.name = $1 AND i.id = $2 AND i.revision = $3`,
   removeAttachment: 'DELETE FROM attachments WHERE position = $1',
   // Rows of a deleted database are removed later, but the erased content must be removed now.
   eraseDropped: `UPDATE items SET item = $1
@@ -32,7 +28,8 @@ export type ErasureOutcome = 'impossible' | 'nothing' | 'content'
 
 /**
  * Applies an `erase_item` entry, inside the transaction of its block. It is impossible if a position does not belong to
- * a former revision of the item or of its attachments. Parts of the content remain in the files of the store until the
+ * a former revision of the item, or to one of its attachments. An attachment may look current in a mirror: the entry that
+ * ended it may have arrived erased, without the name of the attachment. Parts of the content remain in the files of the store until the
  * engine rewrites them. `toBody` is the form in which the engine stores the entries of a block.
  */
 export async function eraseEntries(
