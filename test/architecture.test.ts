@@ -222,23 +222,23 @@ it('code that runs in browsers imports no Node module', () => {
 
 /** Maximum number of lines of each module, without tests. Raising one needs a line in a decision record. */
 const LINES_MAX: Readonly<Record<string, number>> = {
-  base: 1_200,
+  base: 1_270,
   chain: 4_180,
-  cli: 6_530,
-  client: 2_720,
+  cli: 6_900,
+  client: 2_860,
   converter: 3_270,
-  dashboard: 8_170,
+  dashboard: 9_060,
   exchange: 2_690,
   filter: 1_190,
   gateway: 2_410,
   'guarded-path': 210,
-  http: 3_360,
-  ledger: 17_150,
+  http: 3_660,
+  ledger: 18_050,
   network: 10_350,
   'rate-feed': 1_700,
   'sample-api': 700,
   storage: 12_550,
-  tokens: 1_790,
+  tokens: 2_140,
 }
 const ENTRIES_MAX: Readonly<Record<string, number>> = { ledger: 14, cli: 12, storage: 14 }
 const FUNCTION_LINES_MAX = 60

@@ -1,5 +1,6 @@
 // Denials are logged and counted on all components, never with a secret.
 import { expect, it } from 'vitest'
+import { Denials } from '../src/http/index.ts'
 import { issueApiToken, openTokens } from '../src/tokens/index.ts'
 import { basic } from './support/basic.ts'
 import { gateway } from './support/gateway.ts'
@@ -39,6 +40,20 @@ it('the ledger logs and counts failed log-ins, refused tokens, missing scopes an
       `daicho_denials_total{component="ledger",reason="${reason}"} ${count}\n`,
     )
   }
+  const admin = { subject: 'keeper', scopes: ['node:admin'], lifeSeconds: 600 }
+  const keeper = { authorization: `Bearer ${(await issueApiToken(tokens, admin)).token}` }
+  const { json: recent, text } = await node.send('GET', '/api/config/denials', undefined, keeper)
+  const counts = recent.denials.map(({ reason, subject, count }: Record<string, unknown>) => [
+    ...[reason, subject, count],
+  ])
+  expect(counts).toEqual([
+    ['TOO_MANY_FAILURES', null, 2],
+    ['LOGIN_FAILED', 'keeper', 20],
+    ['SCOPE_MISSING', 'alice', 1],
+    ['TOKEN_INVALID', null, 1],
+  ])
+  expect(recent.denials[2]).toMatchObject({ address: '127.0.0.1', method: 'GET', path: '/api/veg' })
+  expect(text).not.toContain(SECRET)
   clock.time += 60_000
   await node.send('GET', '/api/dbs', undefined, bearer)
   expect(JSON.parse(lines.findLast((line) => line.includes('access denied')) ?? '')).toMatchObject({
@@ -84,4 +99,27 @@ it('the gateway answers a wrong secret with error="invalid_token", and a request
   for (const headers of [{ authorization: `Bearer ${SECRET}` }, { 'x-api-key': SECRET }]) {
     expect(await challenge(headers)).toBe('Bearer realm="daicho", error="invalid_token"')
   }
+})
+
+it('remembers the denials of the last hour, at most 500, and counts repeated ones', () => {
+  const clock = new HandClock()
+  const denials = new Denials(clock)
+  const logger = { warn: () => {} } as unknown as Parameters<Denials['note']>[0]['logger']
+  const note = (n: number) =>
+    denials.note(
+      {
+        ...{ component: 'ledger', logger, address: `10.0.0.${n}` },
+        fields: { method: 'GET', path: `/api/${n}` },
+      },
+      { reason: 'TOKEN_INVALID' },
+    )
+  for (let n = 0; n < 501; n += 1) note(n)
+  clock.time += 3_600_000
+  note(1)
+  const recent = denials.recent()
+  expect(recent).toHaveLength(500)
+  expect(recent[0]).toMatchObject({ address: '10.0.0.1', count: 1, last: clock.time })
+  note(1)
+  clock.time += 1
+  expect(denials.recent()).toMatchObject([{ count: 2, first: clock.time - 1 }])
 })

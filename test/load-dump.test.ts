@@ -241,6 +241,31 @@ describe('load and dump with a data folder', () => {
     expect(damaged.stderr).toContain('is not the state file of a load')
   })
 
+  it('a load does not resume after its database was deleted, even if it was created again', async () => {
+    const node = await startLedgerNode()
+    const file = join(temporaryFolder(), 'f.ndjson')
+    writeFileSync(file, `${lines(1_500)}{"id":"i0"}\n`)
+    const load = (...flags: string[]) =>
+      runDaicho(['load', 'fruit', file, '--url', node.url, ...flags], {})
+    expect((await load()).stderr).toContain('--resume continues the load')
+    await node.send('DELETE', '/api/fruit')
+    const refusal = (what: string) => ({
+      code: 2,
+      stdout: '',
+      stderr: `daicho: this load cannot be resumed: database fruit was ${what} since then; to load everything, remove ${file}.load\n`,
+    })
+    expect(await load('--resume')).toMatchObject(refusal('deleted'))
+    await node.send('POST', '/api/fruit')
+    expect(await load('--resume')).toMatchObject(refusal('deleted and created again'))
+    const { json } = await node.send('GET', '/api/dbs?created=true&count=true')
+    expect(json).toEqual({
+      status: true,
+      dbs: ['fruit'],
+      counts: [0],
+      created: [expect.stringMatching(/^[3-9]\.0$/)],
+    })
+  })
+
   it('load reads items from stdin, and resumes with --state', async () => {
     const work = temporaryFolder()
     const settings = { SYSTEM_FOLDER: join(work, 'data') }
@@ -444,7 +469,7 @@ describe('load and dump with a running node', () => {
     expect(counts).toMatchObject({ created: 1, attachments: 1 })
     const reply = await node.send('GET', '/api/fruit/pl%C3%BCm/attachments/a%20b.txt')
     expect([reply.text, reply.headers.get('content-type')]).toEqual(['hello', 'text/plain'])
-    await expect(nodeTarget({ url: 'nonsense' }).createDatabase('x', 'k', null)).rejects.toThrow(
+    await expect(nodeTarget({ url: 'nonsense' }).createDatabase('x', 'k')).rejects.toThrow(
       'is not the URL of a server',
     )
   })
@@ -474,7 +499,7 @@ describe('load and dump with a running node', () => {
     expect([pauses, keys]).toEqual([[250, 500], Array.from({ length: 3 }, () => '"k"')])
 
     pauses.length = 0
-    await expect(target.createDatabase('fruit', 'k', async () => {})).rejects.toMatchObject({
+    await expect(target.createDatabase('fruit', 'k')).rejects.toMatchObject({
       code: 'BUSY',
       message: 'the node rejected the request: try again',
     })

@@ -139,6 +139,18 @@ it('rejects __proto__, lone surrogates, invalid UTF-8 and malformed text', () =>
   expect(codeOf('')).toBe('JSON_MALFORMED')
 })
 
+it.each([
+  ['', 'position 0 (line 1 column 1)'],
+  ['{"a":1,\n "b": ', 'position 14 (line 2 column 7)'],
+  ['{"a":tru', 'position 8 (line 1 column 9)'],
+  ['{"a":1,\n "b":x, "c":2}', 'position 13 (line 2 column 6)'],
+  [`{"${'a'.repeat(100)}":[1,nul]}`, 'position 110 (line 1 column 111)'],
+  ['[1 2]', 'position 3 (line 1 column 4)'],
+  ['"abc', 'position 4 (line 1 column 5)'],
+])('the error of the malformed text %j says %s', (text, position) => {
+  expect(() => parse(text)).toThrow(`at ${position}`)
+})
+
 it(`accepts ${JSON_DEPTH_MAX} levels of nesting and rejects one level more, or a million`, () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
   expect(codeOf(nested(JSON_DEPTH_MAX))).toBe('accepted')

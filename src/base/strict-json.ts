@@ -103,8 +103,42 @@ function parse(text: string): Json {
   try {
     return parseJson(text)
   } catch (error) {
-    const reason = errorMessage(error)
+    const reason = describeSyntaxError(text, errorMessage(error))
     throw new StrictJsonError('JSON_MALFORMED', `the body is not JSON: ${reason}`, { cause: error })
+  }
+}
+
+/** Maximum characters of a text in which the position of an error is searched, because each step parses the text. */
+const SEARCHED_LENGTH_MAX = 65_536
+const AT_POSITION = / at position (\d+)/
+
+/** Returns the message of `JSON.parse` for `text`, with the position, which V8 leaves out of some messages. */
+function describeSyntaxError(text: string, message: string): string {
+  if (AT_POSITION.test(message)) return message
+  let at = text.length
+  if (!message.startsWith('Unexpected end')) {
+    if (text.length > SEARCHED_LENGTH_MAX) return message
+    // The wrong character is the last one of the shortest beginning that no text can complete.
+    let low = 0
+    while (low < at) {
+      const middle = (low + at) >> 1
+      if (isBeginning(text.slice(0, middle + 1))) low = middle + 1
+      else at = middle
+    }
+  }
+  const lines = text.slice(0, at).split('\n')
+  return `${message} at position ${at} (line ${lines.length} column ${(lines.at(-1)?.length ?? 0) + 1})`
+}
+
+/** Whether some JSON begins with `text`: the first error of `text` is its end. */
+function isBeginning(text: string): boolean {
+  try {
+    parseJson(text)
+    return true
+  } catch (error) {
+    const message = errorMessage(error)
+    const at = AT_POSITION.exec(message)?.[1]
+    return at === undefined ? message.startsWith('Unexpected end') : Number(at) >= text.length
   }
 }
 

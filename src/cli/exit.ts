@@ -24,6 +24,7 @@ const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   SCOPES_TOO_LONG: EXIT.usage,
   SIGNATURES_UNSUPPORTED: EXIT.usage,
   STORE_NOT_FOUND: EXIT.usage,
+  TOKEN_GRANT_INVALID: EXIT.usage,
   TOKEN_ID_MALFORMED: EXIT.usage,
   URL_INVALID: EXIT.usage,
   USER_NAME_UNUSABLE: EXIT.usage,

@@ -14,6 +14,7 @@ import {
   type RequestOptions,
   requireName,
   type Transport,
+  type WriteOptions,
 } from './transport.ts'
 
 /** The content of an attachment. */
@@ -53,7 +54,7 @@ export class AttachmentsClient {
   async put(
     name: string,
     content: Content,
-    options: RequestOptions & { readonly contentType?: string } = {},
+    options: WriteOptions & { readonly contentType?: string } = {},
   ): Promise<Attachment> {
     const { contentType = 'application/octet-stream', ...rest } = options
     const call = {
@@ -119,7 +120,7 @@ export class AttachmentsClient {
   }
 
   /** Deletes the attachment `name`. Errors: ClientError. */
-  async delete(name: string, options: RequestOptions = {}): Promise<void> {
+  async delete(name: string, options: WriteOptions = {}): Promise<void> {
     const call = { method: 'DELETE', path: this.#path(name), ...options }
     await this.#transport.write(call, readJson)
   }

@@ -20,6 +20,7 @@ import {
   type RequestOptions,
   requireName,
   type Transport,
+  type WriteOptions,
 } from './transport.ts'
 import type { VerifiedReads } from './verification.ts'
 
@@ -33,7 +34,7 @@ export interface ChangeResult {
 }
 
 /** Options of a change. */
-export interface ChangeOptions extends RequestOptions {
+export interface ChangeOptions extends WriteOptions {
   /**
    * Fails with `PRECONDITION_FAILED` unless the item still has this `etag`. The client refuses undefined, because the
    * change would have no condition.
@@ -93,7 +94,7 @@ export class DatabaseClient<Item extends object> {
   /** Creates an item. The node assigns an id if `item` has none. */
   async create(
     item: Item & { readonly id?: string },
-    options: RequestOptions = {},
+    options: WriteOptions = {},
   ): Promise<ChangeResult> {
     const body = requireObject(item, 'body')
     const call = { method: 'POST', path: this.#path(), body, ...options }
@@ -106,7 +107,7 @@ export class DatabaseClient<Item extends object> {
   /** Creates all `items` or none of them; resolves to their ids. */
   async createAll(
     items: readonly (Item & { readonly id?: string })[],
-    options: RequestOptions = {},
+    options: WriteOptions = {},
   ): Promise<readonly string[]> {
     const body = requireArray(items, 'items')
     const call = { method: 'POST', path: this.#path(), body, ...options }

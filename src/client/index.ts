@@ -22,4 +22,5 @@ export type {
   RequestOptions,
   Timing,
   VerifiedReadsOptions,
+  WriteOptions,
 } from './transport.ts'

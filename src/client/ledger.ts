@@ -24,6 +24,7 @@ import {
   type RequestOptions,
   requireName,
   Transport,
+  type WriteOptions,
 } from './transport.ts'
 import { VerifiedReads } from './verification.ts'
 
@@ -83,20 +84,17 @@ export class LedgerClient {
   }
 
   /** Creates a database. */
-  async createDatabase(name: string, options: RequestOptions = {}): Promise<void> {
+  async createDatabase(name: string, options: WriteOptions = {}): Promise<void> {
     await this.request('POST /api/{db}', { path: { db: name } }, options)
   }
 
   /** Deletes a database with its items. The ledger keeps every entry. */
-  async deleteDatabase(name: string, options: RequestOptions = {}): Promise<void> {
+  async deleteDatabase(name: string, options: WriteOptions = {}): Promise<void> {
     await this.request('DELETE /api/{db}', { path: { db: name } }, options)
   }
 
   /** Applies all `changes`, even of different databases, in one block, or none of them. */
-  async record(
-    changes: readonly ChangeInput[],
-    options: RequestOptions = {},
-  ): Promise<RecordResult> {
+  async record(changes: readonly ChangeInput[], options: WriteOptions = {}): Promise<RecordResult> {
     const body = { entries: requireArray(changes, 'changes') }
     const { block, results } = await this.request('POST /api/ledgers', { body }, options)
     return { block, results }
@@ -138,7 +136,7 @@ export class LedgerClient {
   async request<Key extends keyof Operations>(
     operation: Key,
     input: Operations[Key]['input'],
-    options: RequestOptions = {},
+    options: WriteOptions = {},
   ): Promise<Operations[Key]['reply']> {
     const [, method = '', template = ''] = /^([A-Z]+) (\/\S*)$/.exec(String(operation)) ?? []
     if (method === '')

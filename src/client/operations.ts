@@ -3,11 +3,19 @@
 export interface Operations {
   /** List the databases; if the node requires tokens, only those that the token can read */
   'GET /api/dbs': {
-    input: { query?: { count?: 'true' | '1' | 'false' | '0'; at?: string } }
+    input: {
+      query?: {
+        count?: 'true' | '1' | 'false' | '0'
+        created?: 'true' | '1' | 'false' | '0'
+        at?: string
+      }
+    }
     reply: {
       dbs: readonly string[]
       /** In the order of `dbs` */
       counts?: readonly number[]
+      /** `<height>.<index>`, likewise */
+      created?: readonly string[]
       /** Height of the block to which the reply belongs */
       at?: number
     }
@@ -236,7 +244,7 @@ export interface Operations {
               reason?: string
             }
           | {
-              method: 'create_item' | 'update_item'
+              method: 'create_item' | 'update_item' | 'patch_item'
               db: string
               /** Any JSON object */
               item: { [member: string]: unknown }
@@ -474,6 +482,27 @@ export interface Operations {
       more: boolean
     }
   }
+  /** Create a token with scopes that the token of the request has too */
+  'POST /api/config/tokens': {
+    input: {
+      body: {
+        /** Owner of the token, recorded with each change */
+        subject: string
+        /** Scopes that the token of the request has too */
+        scopes: readonly string[]
+        /** Lifetime. The token expires with the token of the request, unless that is of a session */
+        life_seconds: number
+      }
+    }
+    reply: {
+      /** Shown once: the node does not store it */
+      token: string
+      /** Id of the token, for revoking it */
+      jti: string
+      /** Expiry, milliseconds since the Unix epoch */
+      expires_at: number
+    }
+  }
   /** List the tokens that this process has issued or accepted since it started */
   'GET /api/config/tokens': {
     input: object
@@ -501,6 +530,31 @@ export interface Operations {
   }
   /** Revoke a token of this node, even if it is not listed */
   'DELETE /api/config/tokens/{jti}': { input: { path: { jti: string } }; reply: object }
+  /** List the denied requests of the last hour, of all listeners of this process */
+  'GET /api/config/denials': {
+    input: object
+    reply: {
+      denials: readonly {
+        /** The listener, e.g. `ledger` */
+        component: string
+        /** Code of the refusal */
+        reason: string
+        /** Address of the client or of its proxy */
+        address: string
+        /** User name or subject of the token, if it is known */
+        subject: string | null
+        /** Method of the last request */
+        method: string
+        /** Path of the last request */
+        path: string
+        count: number
+        /** First request, milliseconds since the Unix epoch */
+        first: number
+        /** Last request, milliseconds since the Unix epoch */
+        last: number
+      }[]
+    }
+  }
   /** Read the changes that this process stored in the last 24 hours, by minute */
   'GET /api/config/activity': {
     input: object

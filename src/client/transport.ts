@@ -1,7 +1,7 @@
 import { joinUrl, serverUrl, UrlError } from '../base/url.ts'
 import type { VerifySignature } from '../chain/portable.ts'
 import { ClientError, canRetry, unverifiable } from './error.ts'
-import { describeValue, jsonText, valueInvalid } from './json-body.ts'
+import { describeValue, jsonText, requireText, valueInvalid } from './json-body.ts'
 import { isRedirect, readRefusal, redirected } from './reply.ts'
 
 /** Stores the last verified checkpoint, a text of about 200 characters. */
@@ -57,6 +57,12 @@ export interface RequestOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+/** Options of every change. */
+export interface WriteOptions extends RequestOptions {
+  /** Why the change is made, 1 to 1,024 bytes of UTF-8. Recorded in its entries. */
+  readonly reason?: string | undefined
+}
+
 type QueryValue = string | number | boolean | readonly string[]
 /** Query parameters. A list becomes one parameter for each element. */
 export type QueryParameters = Readonly<Record<string, QueryValue | undefined>>
@@ -68,7 +74,7 @@ export type Content =
   | ReadableStream
   | (() => ReadableStream)
 
-export interface Call extends RequestOptions {
+export interface Call extends WriteOptions {
   readonly method: string
   /** The result of `formatPath`. */
   readonly path: string
@@ -168,10 +174,16 @@ export class Transport {
 
   /** Sends a change and converts the reply with `convert`. */
   write<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
+    const { reason } = call
+    const headers: Record<string, string> = { ...call.headers }
+    if (reason !== undefined) {
+      headers['ledger-reason'] = encodeURIComponent(
+        formatQueryValue(requireText(reason, 'reason'), 'reason'),
+      )
+    }
     // Does not retry, because a stream can be sent only once.
-    if (call.content instanceof ReadableStream)
-      return this.#attempt(call, call.headers ?? {}, convert)
-    return this.#withRetries(call, { 'idempotency-key': newKey(), ...call.headers }, convert)
+    if (call.content instanceof ReadableStream) return this.#attempt(call, headers, convert)
+    return this.#withRetries(call, { 'idempotency-key': newKey(), ...headers }, convert)
   }
 
   async #withRetries<Result>(

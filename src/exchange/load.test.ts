@@ -32,6 +32,10 @@ class FakeTarget implements LoadTarget {
   mostInFlight = 0
   #inFlight = 0
 
+  async findCreation(): Promise<string | null> {
+    return '0.0'
+  }
+
   async createDatabase(): Promise<boolean> {
     return false
   }

@@ -55,7 +55,7 @@ export interface LoadOptions extends PlanOptions {
   readonly loadId: string
   /** Returns the id of an item whose record has none. The same record has the same id in a resumed load. */
   readonly newId: (record: number) => string
-  /** What an earlier, interrupted run of this load wrote down. */
+  /** What an earlier, interrupted run of this load wrote down. Its `databases` must still exist (`findCreation`). */
   readonly progress?: LoadProgress
   /** Writes a note down. The load waits for the promise before it sends a request. */
   readonly write: (note: LoadNote) => Promise<void>
@@ -180,18 +180,30 @@ class Loader {
     for (const { operation } of changes) {
       const { db } = operation
       if (this.#databases.has(db)) continue
-      const key = `${this.#options.loadId}-${hash('sha256', db, 'hex')}`
-      const isRepeated = this.#progress.creating.has(db)
-      const beforeCreation = () => this.#noteRequest({ creating: db })
-      let isNew = false
-      try {
-        isNew = await this.#target.createDatabase(db, key, isRepeated ? null : beforeCreation)
-      } catch (error) {
-        if (!isRepeated && !isOutcomeUnknown(error)) await this.#noteOutcome({ created: db, isNew })
-        throw error
+      // Known from an earlier run, whose databases the caller has compared.
+      if (!this.#progress.databases.has(db)) {
+        const isRepeated = this.#progress.creating.has(db)
+        let creation = await this.#target.findCreation(db)
+        let isNew = false
+        if (creation === null || isRepeated) {
+          if (!isRepeated) await this.#noteRequest({ creating: db })
+          isNew = await this.#createDatabase(db, isRepeated)
+          creation = await this.#target.findCreation(db)
+        }
+        await this.#noteOutcome({ created: db, isNew, creation })
       }
-      await this.#noteOutcome({ created: db, isNew })
       this.#databases.add(db)
+    }
+  }
+
+  /** `isRepeated`: an earlier run has sent the request, so a failure does not show its outcome. */
+  async #createDatabase(db: string, isRepeated: boolean): Promise<boolean> {
+    const key = `${this.#options.loadId}-${hash('sha256', db, 'hex')}`
+    try {
+      return await this.#target.createDatabase(db, key)
+    } catch (error) {
+      if (!isRepeated && !isOutcomeUnknown(error)) await this.#noteOutcome({ notCreated: db })
+      throw error
     }
   }
 

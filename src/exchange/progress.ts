@@ -52,7 +52,9 @@ export interface LoadPosition {
  */
 export type LoadNote =
   | { readonly creating: string }
-  | { readonly created: string; readonly isNew: boolean }
+  | { readonly notCreated: string }
+  /** The database exists. `creation` is the position of the entry that created it; null if the token may not know. */
+  | { readonly created: string; readonly isNew: boolean; readonly creation: string | null }
   /** The batch is sent with these decisions (`formatDecisions`). `digest` is the SHA-256 of its changes. */
   | { readonly batch: number; readonly plan: string; readonly digest: string }
   | { readonly batch: number; readonly isRecorded: boolean }
@@ -80,12 +82,16 @@ export class LoadProgress {
   readonly creating = new Set<string>()
   /** Databases that the load has created. */
   readonly created: string[] = []
+  /** The databases of the load, each with the position of the entry that created it. */
+  readonly databases = new Map<string, string | null>()
   readonly sent = new Map<number, SentBatch>()
 
   add(note: LoadNote): void {
     if ('creating' in note) this.creating.add(note.creating)
+    else if ('notCreated' in note) this.creating.delete(note.notCreated)
     else if ('created' in note) {
       this.creating.delete(note.created)
+      this.databases.set(note.created, note.creation)
       if (note.isNew) this.created.push(note.created)
     } else if ('finished' in note) {
       this.position = note.finished

@@ -7,10 +7,12 @@ import type { SourceAttachment } from './formats/record.ts'
 /** The ledger into which items are loaded: a running node, or a store that this process has opened. */
 export interface LoadTarget {
   /**
-   * Creates the database unless it exists, once per `key`. Returns whether the database was created. `before` is called
-   * before the request; null if an earlier run has sent the request. Errors: those of `record`.
+   * Returns the position of the entry that created the database, in any form, or null if there is none. A database that
+   * was deleted and created again has another position. Errors: those of `record`.
    */
-  createDatabase(db: string, key: string, before: (() => Promise<void>) | null): Promise<boolean>
+  findCreation(db: string): Promise<string | null>
+  /** Creates the database, once per `key`. Returns false if the database exists. Errors: those of `record`. */
+  createDatabase(db: string, key: string): Promise<boolean>
   /**
    * Records all changes of `unit` in one block, or no change. A unit with the `key` of an earlier unit is not recorded
    * again. Errors: CodedError, with the codes of the ledger. Nothing was recorded unless `isOutcomeUnknown`.
@@ -43,11 +45,11 @@ export function serviceTarget(service: LedgerService, by: Author | null = null):
   })
   let unsigned = 0
   return {
-    async createDatabase(db, key, before) {
-      if (before !== null) {
-        if ((await service.read.databases()).includes(db)) return false
-        await before()
-      }
+    async findCreation(db) {
+      const created = (await service.read.storedDatabases()).find(({ name }) => name === db)
+      return created === undefined ? null : `${created.created}`
+    },
+    async createDatabase(db, key) {
       const creation = service.write.createDatabase(db, conditionsFor(key))
       return unlessCode('DATABASE_EXISTS', creation)
     },

@@ -4,6 +4,7 @@ import { type FastifyBaseLogger, type FastifyRequest, fastify } from 'fastify'
 import { BodyBudget } from './body-budget.ts'
 import { readBody } from './body-readers.ts'
 import type { HttpApp, HttpComponent } from './component.ts'
+import { compressReplies } from './compression.ts'
 import { Connections } from './connections.ts'
 import { answerPreflight, CrossOriginAccess, varyByOrigin } from './cross-origin-access.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
@@ -91,6 +92,7 @@ export async function buildApp(
   orderRequests(app, failures)
   checkRequests(app, component, guard, options.allowedOrigins ?? new Set())
   countReplies(app, failures)
+  compressReplies(app)
   if (logger.level === 'debug' || logger.level === 'trace') logReplies(app, logger)
   answerErrors(app, component, failures)
   app.addHook('onRoute', (route) => app.routeTable.add(route))

@@ -41,7 +41,7 @@ export class FailureLog {
     this.#note(address, error.denial, { method: 'GET', path: path.slice(0, PATH_LENGTH_MAX) })
   }
 
-  #note(address: string, denial: Denial, fields: object): void {
+  #note(address: string, denial: Denial, fields: { method: string; path: string }): void {
     const { name: component } = this.#component
     this.#denials.note({ component, logger: this.#logger, address, fields }, denial)
   }
@@ -82,7 +82,7 @@ export class FailureLog {
 const PATH_LENGTH_MAX = 512
 
 /** Returns the fields of a request to log: no query, no headers, no body. */
-export function toLogFields({ method, url, routeOptions }: FastifyRequest): object {
+export function toLogFields({ method, url, routeOptions }: FastifyRequest) {
   const [path = ''] = url.split('?', 1)
   return { method, route: routeOptions?.url, path: path.slice(0, PATH_LENGTH_MAX) }
 }

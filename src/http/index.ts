@@ -2,6 +2,7 @@ export { buildApp } from './app.ts'
 export { type Credentials, equalCredentials, parseBasic } from './basic-credentials.ts'
 export { acceptStrictJson, arrivingBody, type Pace, readBody } from './body-readers.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
+export { acceptsGzip, toPlainTag } from './compression.ts'
 export { varyByOrigin } from './cross-origin-access.ts'
 export { Denials, failedLogin } from './denials.ts'
 export { disconnection } from './disconnection.ts'
@@ -10,7 +11,6 @@ export { type Listener, type ListenOptions, startListener } from './listener.ts'
 export { addGauge, addHistogram, addLabeledGauge, Registry, registerMetrics } from './metrics.ts'
 export { failureStatuses, type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
 export {
-  acceptsGzip,
   formatPolicy,
   type PageFile,
   pageFile,

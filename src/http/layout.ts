@@ -65,6 +65,9 @@ export function assetFiles(base: string): readonly PageFile[] {
     ...['icon.svg', 'language.js', 'swagger.css', 'swagger-start.js'].map((name) =>
       pageFile(`${base}/${name}`, name, () => layoutFile(name)),
     ),
+    pageFile(`${base}/visible.js`, 'visible.js', () =>
+      readFileSync(new URL('../base/visible.js', import.meta.url)),
+    ),
     ...SWAGGER_UI.map((name) => pageFile(`${base}/${name}`, name, () => swaggerUiFile(name))),
   ]
 }
@@ -79,7 +82,7 @@ export function swaggerPage(page: SwaggerPage): string {
 <link rel="stylesheet" href="${at('swagger.css')}">`,
     main: `<div id="content" class="container" tabindex="-1"><div id="swagger-ui"></div></div>
 <script src="${at('swagger-ui-bundle.js')}"></script>
-<script src="${at('swagger-start.js')}"></script>`,
+<script type="module" src="${at('swagger-start.js')}"></script>`,
   })
 }
 

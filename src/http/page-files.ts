@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import type { FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify'
 import type { HttpApp } from './component.ts'
+import { acceptsGzip, toVariantTag } from './compression.ts'
 
 export interface PageFile {
   /** URL path: `/` for the page itself, `/assets/…` for files with a hash in their name. */
@@ -111,17 +112,13 @@ export function servePageFiles(
         .headers({ ...SECURITY_HEADERS, ...headers() })
         .header('cache-control', caching)
         .header('vary', 'accept-encoding')
-        .header('etag', etag)
-      const known = request.headers['if-none-match']
-      if (known?.includes(etag) === true) return reply.code(304).send()
+      const isGzipped = gzipped !== null && acceptsGzip(request)
+      const tag = isGzipped ? toVariantTag(etag, 'gzip') : etag
+      reply.header('etag', tag)
+      if (request.headers['if-none-match']?.includes(tag)) return reply.code(304).send()
       reply.type(file.type)
-      if (gzipped === null || !acceptsGzip(request)) return reply.send(bytes)
+      if (!isGzipped) return reply.send(bytes)
       return reply.header('content-encoding', 'gzip').send(gzipped)
     })
   }
-}
-
-/** Returns whether the client accepts a reply in gzip. */
-export function acceptsGzip({ headers }: Pick<FastifyRequest, 'headers'>): boolean {
-  return /\bgzip\b(?!;q=0)/.test(String(headers['accept-encoding'] ?? ''))
 }

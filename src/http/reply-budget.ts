@@ -15,6 +15,8 @@ const UNSENT_BYTES_MAX = 128 * 1024 * 1024
 const WAITING_MAX = 500
 /** Time without progress after which a reply is aborted if others need its room, milliseconds. */
 const STALLED_MS = 10_000
+/** Maximum number of replies that are compressed as streams at the same time. Each takes up to a megabyte. */
+const COMPRESSIONS_MAX = 32
 /** Interval of the search for stalled replies while other replies wait, milliseconds. */
 const SEARCH_MS = 1_000
 
@@ -34,6 +36,7 @@ export class ReplyBudget {
   readonly #replies = new Map<ServerResponse, Unsent>()
   readonly #waiting: (() => void)[] = []
   #bytes = 0
+  #compressions = 0
   #search: NodeJS.Timeout | null = null
 
   constructor(bytesMax: number = UNSENT_BYTES_MAX, clock: Clock = monotonicClock) {
@@ -44,6 +47,17 @@ export class ReplyBudget {
   /** Whether `require` may throw, because long replies are unsent. */
   get isInUse(): boolean {
     return this.#bytes > 0
+  }
+
+  /** Whether `response` may be compressed as a stream. It counts until it closes. */
+  startCompression(response: ServerResponse): boolean {
+    if (this.#compressions >= COMPRESSIONS_MAX || response.closed || response.destroyed)
+      return false
+    this.#compressions += 1
+    response.once('close', () => {
+      this.#compressions -= 1
+    })
+    return true
   }
 
   /** Throws unless there is room for `bytes`, or no other long reply is unsent. Errors: HttpRefusal (503). */
@@ -143,11 +157,27 @@ export class ReplyStream extends Readable {
   /** Bytes of all parts so far, and of the largest. */
   #bytes = 0
   #partBytesMax = 0
+  #isComplete = false
   #to: Destination | null = null
 
   constructor(parts: AsyncIterable<Part>) {
     super({ highWaterMark: SLICE_LENGTH })
     this.#parts = parts[Symbol.asyncIterator]()
+  }
+
+  /** Resolves to whether the reply has at least `length` bytes, once this is known. Errors: those of its parts. */
+  exceeds(length: number): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const check = () => {
+        if (this.#bytes < length && !this.#isComplete && !this.destroyed) return
+        this.off('error', reject).off('readable', check)
+        resolve(this.#bytes >= length)
+      }
+      this.once('error', reject)
+      // Also lets the stream read until its buffer is full.
+      this.on('readable', check)
+      check()
+    })
   }
 
   /** Counts the unsent bytes in `budget` from now on. `first` is a part that precedes the others. */
@@ -182,6 +212,7 @@ export class ReplyStream extends Readable {
       if (this.destroyed) return
       if (done === true) {
         to?.budget.set(to.response, SLICE_LENGTH)
+        this.#isComplete = true
         this.push(null)
         return
       }

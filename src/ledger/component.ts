@@ -26,7 +26,7 @@ import { commitMetrics, ledgerMetrics } from './api/metrics.ts'
 import { activityRoutes, healthRoutes, indexRoutes } from './api/operations.ts'
 import { peerRoutes } from './api/peers.ts'
 import { statusOfLedgerApi } from './api/replies.ts'
-import { tokenRoutes } from './api/tokens.ts'
+import { denialRoutes, tokenRoutes } from './api/tokens.ts'
 import { STORE_OUTAGES } from './errors.ts'
 import { FEED_BOUNDS } from './feed/feed.ts'
 import { Activity } from './node/activity.ts'
@@ -162,7 +162,8 @@ function nodeRoutes(
 ): void {
   witnessRoutes(app, ledger.witness)
   peerRoutes(app, ledger.mirrors, signatures)
-  tokenRoutes(app, tokens)
+  tokenRoutes(app, tokens, logger)
+  denialRoutes(app)
   activityRoutes(app, ledger, activity)
   healthRoutes(app, ledger, tokens !== null)
   const check = basicCheck(credentials, monotonic)

@@ -67,7 +67,9 @@ export const API_TOKEN_SCHEMES = {
 const RECHECK_MS = 10_000
 const CHALLENGE = 'Bearer realm="daicho"'
 /** The caller of a request without a token, who has no access. */
-const ANONYMOUS: TokenOwner = { author: { sub: '' }, expiresAt: 0, grant: NO_GRANT }
+const ANONYMOUS: TokenOwner = {
+  ...{ author: { sub: '' }, expiresAt: 0, isSession: false, grant: NO_GRANT },
+}
 
 /**
  * Adds access checks to all routes that are mounted later; earlier routes are not checked. Each checked route must
@@ -262,8 +264,15 @@ class Callers {
   /** Verifies `token` and returns its owner. Errors: TOKEN_INVALID, SharedFileError. */
   async of(token: string): Promise<TokenOwner> {
     const verified = await this.#tokens.verify(token, API_AUDIENCE)
-    const { expiresAt, claims } = verified
-    const caller = { author: toAuthor(verified), expiresAt, grant: parseGrant(claims.scope) }
+    const { expiresAt, claims, issuer } = verified
+    const caller = {
+      ...{
+        author: toAuthor(verified),
+        expiresAt,
+        isSession: issuer === undefined && claims.session === true,
+      },
+      grant: parseGrant(claims.scope),
+    }
     if (this.#thisIteration.size === 0) setImmediate(() => this.#thisIteration.clear())
     this.#thisIteration.set(token, caller)
     return caller

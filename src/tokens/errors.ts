@@ -8,6 +8,8 @@ export type TokenErrorCode =
   | 'SCOPE_UNKNOWN'
   | 'SCOPE_RULES_INVALID' // malformed file that maps claims to scopes
   | 'SCOPES_TOO_LONG' // the scopes do not fit into a token
+  | 'TOKEN_GRANT_INVALID' // the subject or the lifetime
+  | 'TOKEN_GRANT_EXCEEDS' // more than the token of the creator allows
   | 'KEYS_FIXED' // the operator configured the key, so daicho cannot replace it
   | 'KEY_RING_FULL' // too many old keys may still have valid tokens
   | 'REVOCATIONS_FULL'

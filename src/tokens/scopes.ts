@@ -29,6 +29,8 @@ export interface TokenOwner {
   readonly author: Author
   /** Seconds since the Unix epoch. */
   readonly expiresAt: number
+  /** See `ApiGrant`. */
+  readonly isSession: boolean
   readonly grant: Grant
 }
 
@@ -46,6 +48,23 @@ export const NO_GRANT: Grant = { everyDatabase: -1, databases: new Map(), node: 
 /** Whether `text` can be a subject: 1..256 bytes of UTF-8 without control characters. */
 export function isSubject(text: string): boolean {
   return !/[\u0000-\u001f\u007f]/.test(text) && isTextWithin(text, SUBJECT_BYTES_MAX)
+}
+
+/** Throws TOKEN_GRANT_EXCEEDS unless the owner of a token has each of the scopes in `claim`. */
+export function requireCovered({ grant }: TokenOwner, claim: string): void {
+  for (const text of claim.split(' ')) {
+    const scope = parseDatabaseScope(text)
+    const { level = 'read', isEvery = false, name = '' } = scope ?? {}
+    const isCovered =
+      scope === null
+        ? grant.node.has(text)
+        : isEvery
+          ? grant.everyDatabase >= LEVELS.indexOf(level)
+          : allows(grant, { db: name, level })
+    if (isCovered) continue
+    const message = `a token cannot create a token with more rights: it lacks the scope ${text}`
+    throw new TokenError('TOKEN_GRANT_EXCEEDS', message)
+  }
 }
 
 /** Whether `caller` has the access `need`. `caller` is null if no tokens are required. */

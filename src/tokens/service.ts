@@ -21,7 +21,7 @@ import {
   rotateRing,
   TOKEN_LIFE_MAX_MS,
 } from './keys.ts'
-import { API_AUDIENCE, scopeClaim } from './scopes.ts'
+import { API_AUDIENCE, isSubject, requireCovered, scopeClaim, type TokenOwner } from './scopes.ts'
 import {
   type SharedFileOptions,
   type SharedTextStore,
@@ -108,6 +108,11 @@ export class TokenService {
     this.#clock = clock
     this.#stores = stores
     this.since = clock.now()
+  }
+
+  /** Returns the whole seconds until `expiresAt`, in seconds since the Unix epoch; at least 1. */
+  secondsUntil(expiresAt: number): number {
+    return Math.max(1, expiresAt - Math.floor(this.#clock.now() / 1000))
   }
 
   /** Issues a token signed with the active key. Errors: AssertionError for an invalid grant. */
@@ -322,21 +327,42 @@ export async function openTokens(options: {
   return new TokenService(clock, { keys, isKeyFixed: false, revocations, issuers })
 }
 
+interface ApiGrant {
+  readonly subject: string
+  readonly scopes: readonly string[]
+  /** A whole number, at most 366 days. */
+  readonly lifeSeconds: number
+  /** Whether the token is a session of somebody with the node's credentials, who can get a new one at any time. */
+  readonly isSession?: boolean
+}
+
 /**
- * Issues a token for the API of this node. `lifeSeconds` is an integer of at most 366 days. Errors: SCOPE_UNKNOWN,
- * SCOPES_TOO_LONG, SharedFileError.
+ * Issues a token for the API of this node. `creator` is the owner of the token with which it is requested, whose rights
+ * the new token may not exceed; null for an operator of the node. Errors: SCOPE_UNKNOWN, SCOPES_TOO_LONG,
+ * TOKEN_GRANT_INVALID, TOKEN_GRANT_EXCEEDS, SharedFileError.
  */
-export function issueApiToken(
+export async function issueApiToken(
   tokens: TokenService,
-  grant: {
-    readonly subject: string
-    readonly scopes: readonly string[]
-    readonly lifeSeconds: number
-  },
+  { subject, scopes, lifeSeconds, isSession = false }: ApiGrant,
+  creator: TokenOwner | null = null,
 ): Promise<IssuedToken> {
-  const { subject, scopes, lifeSeconds } = grant
-  const claims = { scope: scopeClaim(scopes) }
-  return tokens.issue({ audience: API_AUDIENCE, subject, lifeSeconds, claims })
+  const scope = scopeClaim(scopes)
+  if (!isSubject(subject)) {
+    const expected = '1 to 256 bytes and no control character'
+    throw new TokenError('TOKEN_GRANT_INVALID', `the subject of a token must have ${expected}`)
+  }
+  const isLife = Number.isInteger(lifeSeconds) && lifeSeconds >= 1
+  if (!isLife || lifeSeconds * 1_000 > TOKEN_LIFE_MAX_MS) {
+    throw new TokenError('TOKEN_GRANT_INVALID', 'the lifetime of a token must be 1s to 366d')
+  }
+  if (creator !== null) requireCovered(creator, scope)
+  const isLimited = creator !== null && !creator.isSession
+  // Otherwise a short token, once stolen, would be as good as a long one.
+  const seconds = isLimited
+    ? Math.min(lifeSeconds, tokens.secondsUntil(creator.expiresAt))
+    : lifeSeconds
+  const claims = { scope, ...(isSession ? { session: true } : {}) }
+  return tokens.issue({ audience: API_AUDIENCE, subject, lifeSeconds: seconds, claims })
 }
 
 /** Loads jose with the first token, because many nodes use no tokens. */

@@ -43,8 +43,14 @@ async function open(): Promise<{ page: Page; complaints: string[] }> {
 it('shows a chosen image as cells, counts its colours and downloads the workbook', async () => {
   const { page, complaints } = await open()
   const name = 'two.dots <b>&写.png'
-  await page.setInputFiles('#file', { name, mimeType: 'image/png', buffer: picture })
+  await page.setInputFiles('#file', {
+    name: '\u202egnp.png',
+    mimeType: 'image/png',
+    buffer: picture,
+  })
   await page.locator('#facts').waitFor({ state: 'visible' })
+  expect(await page.textContent('#file-name')).toBe('\\u{202e}gnp.png')
+  await page.setInputFiles('#file', { name, mimeType: 'image/png', buffer: picture })
   expect(await page.textContent('#file-name')).toBe(name)
   expect(await page.textContent('#grid')).toBe('100 × 66')
   expect(await page.textContent('#cells')).toBe('6,600')

@@ -61,6 +61,11 @@ it('pages through 150,000 items in both directions, and filters the ledger by he
   await shown(page, 'The whole chain was searched.')
   expect(await blocks.count()).toBe(2)
 
+  await page.getByLabel('From').fill('2999-01-01T00:00')
+  await shown(page, 'No entry')
+  expect(page.url()).toContain('&from=2999-01-')
+  await page.getByLabel('From').fill('')
+
   await page.getByLabel('Height').fill('16')
   await button(page, 'Go to height').click()
   await shown(page, '17 blocks searched. The whole chain was searched.')

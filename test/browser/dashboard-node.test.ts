@@ -42,7 +42,7 @@ it('shows when peers are added, make progress, fail and recover', async () => {
   await back.close()
 })
 
-it('shows tokens and revokes one, and the activity of the last 24 hours', async () => {
+it('shows tokens, creates and revokes one, and shows refused requests and the activity of the last 24 hours', async () => {
   const clock = new HandClock(Date.now())
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const node = await startNode({ clock, tokens })
@@ -68,6 +68,27 @@ it('shows tokens and revokes one, and the activity of the last 24 hours', async 
   await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
   await row.getByText('revoked', { exact: true }).waitFor()
   expect((await node.send('GET', '/api/fruit', undefined, mine)).status).toBe(401)
+
+  await page.getByRole('button', { name: 'New token' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Owner, recorded with each change').fill('auditor')
+  await dialog.getByLabel('Database', { exact: true }).selectOption('fruit')
+  await dialog.getByLabel('Lifetime').selectOption('1')
+  await dialog.getByLabel('Read the ledger').check()
+  await expectAccessible(page, 'node-new-token')
+  await dialog.getByRole('button', { name: 'Create' }).click()
+  const notice = page.locator('.notice', { hasText: 'Copy it now' })
+  const created = { 'x-access-token': (await notice.locator('code').textContent()) ?? '' }
+  expect((await node.send('GET', '/api/fruit', undefined, created)).status).toBe(200)
+  expect((await node.send('POST', '/api/fruit', {}, created)).status).toBe(403)
+  await page.locator('.token', { hasText: 'auditor' }).getByText('db:fruit:read').waitFor()
+  await page.getByRole('button', { name: 'Refresh' }).click()
+  const denial = page.getByRole('row', { name: 'SCOPE_MISSING' })
+  await denial.getByText('POST /api/fruit').waitFor()
+  await denial.getByRole('cell', { name: 'auditor' }).waitFor()
+  await expectAccessible(page, 'node-denials')
+  await notice.getByRole('button', { name: 'Hide' }).click()
+  await notice.waitFor({ state: 'detached' })
   expect(complaints).toEqual([])
 })
 

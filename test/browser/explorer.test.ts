@@ -75,12 +75,15 @@ it('“try it out” creates, lists and filters a Commodity without requests to 
   })
   // Creates the example unchanged, then a different item.
   expect((await execute(create)).status).toBe('200')
-  const mine = { ...example, tradingSymbol: 'RICE', quantity: 3 }
+  // U+202E would show `evil` as `live`.
+  const mine = { ...example, tradingSymbol: 'RICE', quantity: 3, description: '\u202eevil' }
   await body.fill(JSON.stringify(mine))
   await page.locator('.live-responses-table').first().waitFor()
   const created = await execute(create)
   await expect.poll(async () => (await node.send('GET', '/api/Commodity')).json.length).toBe(2)
   expect(created.status).toBe('200')
+  const shown = await create.locator('tbody .highlight-code').first().innerText()
+  expect(shown).toContain('"description": "\\u202eevil"')
   await create.scrollIntoViewIfNeeded()
   await page.screenshot({ path: join(SCREENSHOTS, 'explorer-2-created.png') })
   await create.locator('.opblock-summary-control').click()

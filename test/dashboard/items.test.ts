@@ -34,6 +34,10 @@ describe('addresses', () => {
     ['#/ledger', ledgerAt(null)],
     ['#/ledger/7?db=a&method=erase_item', { ...ledgerAt(7), db: 'a', method: 'erase_item' }],
     ['#/ledger/7?entry=3', ledgerAt(7, 3)],
+    [
+      '#/ledger?by=ada&from=2026-03-01T00%3A00%3A00.000Z',
+      { ...ledgerAt(null), by: 'ada', from: '2026-03-01T00:00:00.000Z' },
+    ],
     ['#/verify', { view: 'verification' }],
     ['#/node', { view: 'node' }],
   ] as const)(

@@ -1,5 +1,12 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import {
+  originalText,
+  toFileName,
+  visible,
+  visibleJson,
+  visibleText,
+} from '../../src/base/visible.js'
 import { Session, type SessionState } from '../../src/dashboard/browser/node/session.ts'
 import {
   type Conditions,
@@ -8,13 +15,6 @@ import {
   parseConditions,
 } from '../../src/dashboard/browser/text/conditions.ts'
 import { findDifferences, parseItem } from '../../src/dashboard/browser/text/json.ts'
-import {
-  originalText,
-  toFileName,
-  visible,
-  visibleJson,
-  visibleText,
-} from '../../src/dashboard/browser/text/visible.ts'
 
 /** Returns conditions that must all hold. */
 function all(
@@ -47,7 +47,7 @@ it.each([
   ['[]', null, { reason: 'not-object' }],
   ['{"a":1,"a":2}', null, { reason: 'json', code: 'JSON_DUPLICATE_MEMBER' }],
   ['{"a":1E400}', null, { reason: 'json', code: 'JSON_NUMBER_INEXACT' }],
-  ['{\n"a":x}', null, { reason: 'json', code: 'JSON_MALFORMED', location: null }],
+  ['{\n"a":x}', null, { reason: 'json', code: 'JSON_MALFORMED', location: { line: 2, column: 5 } }],
   [
     '{\n"a":1,}',
     null,

@@ -110,12 +110,59 @@ it('lists the tokens in use, revokes a token immediately, and reports the activi
   await node.close()
 })
 
-it('lists and revokes no tokens if tokens are disabled', async () => {
+it('creates a token with at most the rights and, except for sessions, the life of the token of the request', async () => {
+  const clock = new HandClock()
+  const tokens = await openTokens({ clock, folder: null, secret: null })
+  const lines: string[] = []
+  const node = await startLedgerNode({ clock, tokens, log: (line) => lines.push(line) })
+  const session = (await node.send('POST', '/session', undefined, RIGHT)).json.token
+  const create = async (token: string, scopes: readonly string[], life_seconds = 86_400) => {
+    const body = { subject: 'reporting', scopes, life_seconds }
+    const { status, json } = await node.send('POST', '/api/config/tokens', body, {
+      authorization: `Bearer ${token}`,
+    })
+    return { status, ...json }
+  }
+  const scopes = ['db:fruit:read', 'db:veg:admin', 'node:admin']
+  const created = await create(session, scopes, 3_600)
+  expect(created.expires_at).toBe(clock.time + 3_600_000)
+  expect(lines.join('')).toContain('token issued')
+  expect(lines.join('')).not.toContain(created.token.split('.')[2])
+  const { token } = created
+  for (const allowed of [['db:fruit:read'], ['db:veg:read', 'db:veg:admin'], ['node:admin']]) {
+    const child = await create(token, allowed)
+    expect([child.status, child.expires_at]).toEqual([true, created.expires_at])
+    expect(tokens.remembered()[0]).toMatchObject({ jti: child.jti, scope: allowed.join(' ') })
+  }
+  for (const more of [
+    'db:fruit:write',
+    'db:*:read',
+    'db:%2A:read',
+    'db:nuts:read',
+    'ledger:read',
+  ]) {
+    const refused = await create(token, ['db:fruit:read', more])
+    expect([more, refused.code]).toEqual([more, 'TOKEN_GRANT_EXCEEDS'])
+  }
+  const narrow = await create(session, ['db:fruit:admin'])
+  expect((await create(narrow.token, ['db:fruit:read'])).code).toBe('SCOPE_MISSING')
+  expect((await create(session, ['fruit'])).code).toBe('SCOPE_UNKNOWN')
+  expect((await create(session, ['db:*:read'], 367 * 86_400)).code).toBe('REQUEST_INVALID')
+  await node.close()
+})
+
+it('creates, lists and revokes no tokens if tokens are disabled', async () => {
   const node = await startLedgerNode()
   expect((await node.send('GET', '/api/config/tokens')).json).toEqual({
     ...{ status: true, required: false, since: null, tokens: [] },
   })
-  const { status, json } = await node.send('DELETE', '/api/config/tokens/x')
-  expect([status, json.code]).toEqual([409, 'TOKENS_DISABLED'])
+  const body = { subject: 'x', scopes: ['db:*:read'], life_seconds: 60 }
+  for (const [method, path, sent] of [
+    ['DELETE', '/api/config/tokens/x', undefined],
+    ['POST', '/api/config/tokens', body],
+  ] as const) {
+    const { status, json } = await node.send(method, path, sent)
+    expect([status, json.code]).toEqual([409, 'TOKENS_DISABLED'])
+  }
   await node.close()
 })

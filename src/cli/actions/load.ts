@@ -85,6 +85,7 @@ export async function runLoad(
       ...{ id: flags.id ?? null, attachments: flags.attachments },
     })
     const { file, id, progress } = state
+    await requireSameDatabases(state, target)
     const refusals = new RefusalReport(flags.refused, progress.position.counts.refused)
     const stopListening = beforeSignal(() => endInterrupted(state))
     const loading = withProgress('loading', (line) =>
@@ -133,12 +134,26 @@ function openState({ state, resume }: LoadFlags, identity: LoadIdentity) {
   const [first = '-'] = identity.files
   const path = state ?? (identity.files.includes('-') ? null : `${first}.load`)
   const own = newLoad(systemClock.now())
-  if (path === null) return { file: null, id: own, progress: new LoadProgress() }
+  if (path === null) return { path, file: null, id: own, progress: new LoadProgress() }
   const file =
     resume === true
       ? LoadStateFile.resume(path, identity)
       : LoadStateFile.create(path, identity, own)
-  return { file, id: file.load, progress: file.progress }
+  return { path, file, id: file.load, progress: file.progress }
+}
+
+/** Errors: Exit (usage) if what the interrupted load has stored was deleted with its database. */
+async function requireSameDatabases(
+  { path, progress }: ReturnType<typeof openState>,
+  target: LoadTarget,
+): Promise<void> {
+  for (const [db, known] of progress.databases) {
+    const creation = await target.findCreation(db)
+    if (creation === known) continue
+    const what = `database ${db} was deleted${creation === null ? '' : ' and created again'}`
+    const hint = `to load everything, remove ${path}`
+    throw new Exit(EXIT.usage, `this load cannot be resumed: ${what} since then; ${hint}`)
+  }
 }
 
 /** Prints how to continue a load that a signal ends. */

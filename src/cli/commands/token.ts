@@ -6,9 +6,6 @@ import { actionsFrom } from './action.ts'
 
 const run = actionsFrom(() => import('../actions/token.ts'))
 
-/** Maximum lifetime of a token. */
-const TTL_MAX_MS = 366 * 24 * 3_600_000
-
 export function tokenCommand(): Command {
   const command = new Command('token').description(
     'manage the tokens of the node in SYSTEM_FOLDER; changes apply at once to a running node',
@@ -57,7 +54,5 @@ export function tokenCommand(): Command {
 function parseTtl(text: string): number {
   const ms = parseDuration(text)
   if (ms === undefined) throw new InvalidArgumentError(`write ${DURATION_EXPECTED}.`)
-  if (ms < 1_000 || ms > TTL_MAX_MS)
-    throw new InvalidArgumentError('the lifetime must be from 1s to 366d.')
   return ms
 }

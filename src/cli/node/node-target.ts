@@ -63,14 +63,14 @@ export function nodeTarget(
 ): LoadTarget {
   const call = (request: NodeRequest) => callWithRetries(address, request, pause)
   return {
-    async createDatabase(db, key, before) {
-      if (before !== null) {
-        const reply = await call({ method: 'GET', path: '/api/dbs' })
-        if (Array.isArray(reply?.dbs) && reply.dbs.includes(db)) return false
-        await before()
-      }
-      // The database can exist without being in `reply.dbs`, because with some tokens, /api/dbs does not list every
-      // database that the token may change.
+    async findCreation(db) {
+      const reply = await call({ method: 'GET', path: '/api/dbs?created=true' })
+      const { dbs, created } = reply ?? {}
+      if (!Array.isArray(dbs) || !Array.isArray(created)) return null
+      const position = created[dbs.indexOf(db)]
+      return position === undefined ? null : String(position)
+    },
+    async createDatabase(db, key) {
       return unlessCode('DATABASE_EXISTS', call({ method: 'POST', path: apiPath(db), key }))
     },
     async record(unit, key) {

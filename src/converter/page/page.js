@@ -1,6 +1,7 @@
 // The upload page: requests a preview whenever an option changes, and the workbook when the form is submitted. Text
 // from a file is inserted only with textContent.
 import { language, t } from '{{assets}}/language.js'
+import { toFileName, visible } from '{{assets}}/visible.js'
 
 const FILE_BYTES_MAX = 10 * 1024 * 1024
 /** Number of colours above which LibreOffice opens a workbook slowly. */
@@ -49,7 +50,7 @@ function fields() {
 function choose(chosen) {
   if (!chosen) return
   file = chosen
-  at('file-name').textContent = chosen.name
+  at('file-name').textContent = visible(chosen.name)
   at('file-facts').textContent = `${size(chosen.size)} · ${t('choose another', '別の画像を選択')}`
   if (chosen.size > FILE_BYTES_MAX) {
     clearPreview()
@@ -76,7 +77,7 @@ function clearPreview() {
 async function reasonOf(response) {
   try {
     const { message } = await response.json()
-    return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
+    return visible(`${message.charAt(0).toUpperCase()}${message.slice(1)}.`)
   } catch {
     return t(
       `The service replied with status ${response.status}.`,
@@ -198,7 +199,7 @@ async function finished(request) {
   }
   const link = document.createElement('a')
   link.href = URL.createObjectURL(body)
-  link.download = nameIn(request.getResponseHeader('content-disposition'))
+  link.download = toFileName(nameIn(request.getResponseHeader('content-disposition')))
   link.click()
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
   const saved = `${link.download}, ${size(body.size)}`

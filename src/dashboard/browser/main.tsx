@@ -1,11 +1,11 @@
 import { render } from 'preact'
+import { originalText } from '../../base/visible.js'
 import { App } from './app.tsx'
 import { applyLanguage } from './language/language.ts'
 import { followFeed, followStatus } from './node/live.ts'
 import { followAddress } from './routing/address.ts'
 import { rememberScroll } from './routing/scroll.ts'
 import { guardUnsaved } from './routing/unsaved.ts'
-import { originalText } from './text/visible.ts'
 import { requireLogin } from './views/sign-in.tsx'
 
 applyLanguage()

@@ -1,6 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { disconnection, HttpRefusal, methodRefusal, ReplyStream } from '../../http/index.ts'
+import {
+  disconnection,
+  HttpRefusal,
+  methodRefusal,
+  ReplyStream,
+  toPlainTag,
+} from '../../http/index.ts'
 import {
   type BusinessNetwork,
   type Caller,
@@ -278,6 +284,6 @@ function parseIfMatch(header: string | undefined): ExpectedRevisions {
   if (header === undefined || header.trim() === '*') return null
   return header.split(',').flatMap((tag) => {
     const [, position = ''] = /^"(.*)"$/.exec(tag.trim()) ?? []
-    return parsePosition(position) ?? []
+    return parsePosition(toPlainTag(position)) ?? []
   })
 }

@@ -214,6 +214,32 @@ describe('databases', () => {
 })
 
 describe('POST /api/ledgers', () => {
+  it('patches items together with other changes, and records the whole items', async () => {
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', { id: 'quince', price: 1, tags: ['old'] })
+    const patch = (item: object) => ({ method: 'patch_item', db: 'fruit', item, reason: 'sale' })
+    const patches = [patch({ id: 'quince', price: 2 }), patch({ id: 'quince', tags: null })]
+    expect((await node.send('POST', '/api/ledgers', { entries: patches })).json.results).toEqual([
+      { id: 'quince' },
+      { id: 'quince' },
+    ])
+    const { history } = (await node.send('GET', '/api/fruit/quince/history')).json
+    expect(history.slice(1)).toMatchObject([
+      { method: 'update_item', reason: 'sale', item: { id: 'quince', price: 2, tags: ['old'] } },
+      { method: 'update_item', item: { id: 'quince', price: 2 } },
+    ])
+    for (const [item, code] of [
+      [{ id: 'none', price: 3 }, 'ITEM_NOT_FOUND'],
+      [{ price: 3 }, 'ITEM_ID_INVALID'],
+    ] as const) {
+      const entries = [patch({ id: 'quince', price: 3 }), patch(item)]
+      expect((await node.send('POST', '/api/ledgers', { entries })).json.code).toBe(code)
+    }
+    expect((await node.send('GET', '/api/fruit/quince')).json.item).toEqual({
+      ...{ id: 'quince', price: 2 },
+    })
+  })
+
   it('records changes of several databases in one block', async () => {
     await withItems('x', 'y')
     const reply = await node.send('POST', '/api/ledgers', {

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { type Authorship, pickAuthorship } from '../../chain/index.ts'
+import { toPlainTag } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
 import { bodyText } from '../write/item.ts'
 import {
@@ -109,7 +110,7 @@ function entityTags(text: string, name: string, weak: boolean): EntityTags {
     const [, isWeak, tag] = found
     if (tag === undefined) continue
     named += 1
-    if (weak || isWeak === undefined) tags.push(tag)
+    if (weak || isWeak === undefined) tags.push(toPlainTag(tag))
   }
   if (named === 0) throw invalid(name)
   return tags

@@ -203,6 +203,7 @@ export function sessionRoutes(app: HttpApp, { check, tokens, subject, logger }: 
         subject,
         scopes: EVERY_SCOPE,
         lifeSeconds: SESSION_SECONDS,
+        isSession: true,
       })
       logger.info({ jti }, 'session token issued')
       return { status: true as const, token, expires_at: expiresAt * 1000 }

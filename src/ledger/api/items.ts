@@ -88,15 +88,16 @@ function databaseListRoute(app: HttpApp, ledger: LedgerService): void {
       const at = asOf === null ? {} : { at: asOf.height }
       const same = sameState(reply, asOf, headers)
       if (same !== null) return same
-      if (!isFlagSet(query.count)) {
-        const dbs = (await ledger.read.databases(asOf)).filter(isReadable)
-        return { status: true as const, dbs, ...at }
-      }
-      const counted = await ledger.read.countEach(isReadable, disconnection(reply), asOf)
+      const counted = isFlagSet(query.count)
+        ? await ledger.read.countEach(isReadable, disconnection(reply), asOf)
+        : null
+      const all = counted ?? (await ledger.read.storedDatabases(asOf))
+      const listed = all.filter(({ name }) => isReadable(name))
+      const created = listed.map((database) => positionText(database.created))
       return {
-        status: true as const,
-        dbs: counted.map(({ db }) => db),
-        counts: counted.map(({ count }) => count),
+        ...{ status: true as const, dbs: listed.map(({ name }) => name) },
+        ...(counted === null ? {} : { counts: counted.map(({ count }) => count) }),
+        ...(isFlagSet(query.created) ? { created } : {}),
         ...at,
       }
     },

@@ -28,7 +28,9 @@ export const statusOfLedgerApi = {
   ...statusOfPeers,
   ...{ SEARCH_TOO_LARGE: 422, SEARCH_INTERRUPTED: 503 },
   ...statusOfLedger,
-  ...{ TOKEN_ID_MALFORMED: 400, REVOCATIONS_FULL: 507, ISSUER_UNAVAILABLE: 503 },
+  ...{ TOKEN_ID_MALFORMED: 400, REVOCATIONS_FULL: 507, TOKEN_GRANT_EXCEEDS: 403 },
+  ...{ SCOPE_UNKNOWN: 422, SCOPES_TOO_LONG: 422, TOKEN_GRANT_INVALID: 422 },
+  ISSUER_UNAVAILABLE: 503,
 } as const
 
 const JSON_TYPE = 'application/json; charset=utf-8'

@@ -52,6 +52,7 @@ export const ListQuery = Type.Object({
 export const DatabasesQuery = Type.Object({
   token,
   count: flag('Return the number of items of each database, in `counts`'),
+  created: flag('Return the position of the entry that created each database, in `created`'),
   at: At,
 })
 
@@ -134,7 +135,10 @@ export const authorship = { by, reason }
 
 const Change = Type.Union([
   Type.Object({ method: Type.Enum(['create_db', 'delete_db']), db, reason }),
-  Type.Object({ method: Type.Enum(['create_item', 'update_item']), db, item: AnyItem, reason }),
+  Type.Object({
+    ...{ method: Type.Enum(['create_item', 'update_item', 'patch_item']), db, item: AnyItem },
+    reason,
+  }),
   Type.Object({ method: Type.Literal('delete_item'), db, id, reason }),
 ])
 
@@ -177,6 +181,9 @@ export const WrittenReply = Type.Union([
 export const DatabasesReply = okReply({
   dbs: Type.Array(db),
   counts: Type.Optional(Type.Array(Type.Integer(), { description: 'In the order of `dbs`' })),
+  created: Type.Optional(
+    Type.Array(Type.String(), { description: '`<height>.<index>`, likewise' }),
+  ),
   at: AtReply,
 })
 export const ItemReply = okReply({

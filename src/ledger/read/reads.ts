@@ -5,6 +5,7 @@ import { packPosition } from '../../chain/index.ts'
 import type { Where } from '../../filter/index.ts'
 import {
   type FoundItem,
+  type StoredDatabase,
   type StoredIndex,
   type StoredItem,
   StoreError,
@@ -73,10 +74,11 @@ export class LedgerReads {
 
   /** Lists the names of all databases, in creation order. */
   async databases(asOf: AsOf | null = null): Promise<string[]> {
-    return (await this.#databases(asOf)).map(({ name }) => name)
+    return (await this.storedDatabases(asOf)).map(({ name }) => name)
   }
 
-  #databases(asOf: AsOf | null) {
+  /** Lists all databases, in creation order, each with the packed position of the entry that created it. */
+  storedDatabases(asOf: AsOf | null = null): Promise<StoredDatabase[]> {
     return asOf === null ? this.#store.databases() : this.#store.databasesBefore(asOf.before)
   }
 
@@ -198,11 +200,11 @@ export class LedgerReads {
     isSelected: (db: string) => boolean,
     signal: AbortSignal,
     asOf: AsOf | null = null,
-  ): Promise<{ readonly db: string; readonly count: number }[]> {
-    const databases = (await this.#databases(asOf)).filter(({ name }) => isSelected(name))
+  ): Promise<(StoredDatabase & { readonly count: number })[]> {
+    const databases = (await this.storedDatabases(asOf)).filter(({ name }) => isSelected(name))
     const positions = databases.map(({ created }) => created)
     const counts = await this.#count(positions, null, signal, asOf)
-    return databases.map(({ name }, at) => ({ db: name, count: counts[at] ?? 0 }))
+    return databases.map((database, at) => ({ ...database, count: counts[at] ?? 0 }))
   }
 
   /** Counts the items in each of `databases`, given by the packed positions of their creation. */

@@ -12,12 +12,15 @@ import { LedgerError, type LedgerErrorCode } from '../errors.ts'
 import { itemText, requireItem, requireItemBytes } from './item.ts'
 import { requireDatabaseName, requireItemId } from './names.ts'
 
-/** A change as in the body of `POST /api/ledgers`: an entry without the server id and the author. */
+/**
+ * A change as in the body of `POST /api/ledgers`: an entry without the server id and the author; or, as `patch_item`, an
+ * RFC 7396 merge patch with the id of the item.
+ */
 export type Change = Pick<Authorship, 'reason'> &
   (
     | { readonly method: 'create_db' | 'delete_db'; readonly db: string }
     | {
-        readonly method: 'create_item' | 'update_item'
+        readonly method: 'create_item' | 'update_item' | 'patch_item'
         readonly db: string
         readonly item: JsonObject
       }
@@ -204,13 +207,16 @@ function plainOperation(change: Change, newId: () => string): Operation {
       return { kind: change.method, db: change.db }
     case 'create_item':
       return toCreation(change.db, change.item, newId)
-    case 'update_item': {
-      const { db, item } = change
+    case 'update_item':
+    case 'patch_item': {
+      const { method, db, item } = change
       if (typeof item.id !== 'string') {
-        throw new LedgerError('ITEM_ID_INVALID', 'the item of an update_item entry must have an id')
+        throw new LedgerError('ITEM_ID_INVALID', `the item of an ${method} entry must have an id`)
       }
       requireItemPath(db, item.id)
-      return { kind: 'update_item', db, id: item.id, text: itemText(item) }
+      const operation = { db, id: item.id, text: itemText(item) }
+      if (method === 'update_item') return { kind: method, ...operation }
+      return { kind: method, ...operation, currentBytes: 0 }
     }
     case 'delete_item':
       requireItemPath(change.db, change.id)

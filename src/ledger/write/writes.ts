@@ -142,9 +142,7 @@ export class LedgerWrites {
   ): Promise<Written> {
     requireItemPath(db, id)
     requireSameId(id, patch)
-    const text = itemText(patch)
-    const currentBytes = (await this.#deps.store.itemBytes(db, id)) ?? 0
-    return this.#record([{ kind: 'patch_item', db, id, text, currentBytes }], conditions)
+    return this.recordChanges([{ method: 'patch_item', db, item: { ...patch, id } }], conditions)
   }
 
   /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND. */
@@ -156,7 +154,21 @@ export class LedgerWrites {
   recordChanges(changes: readonly Change[], conditions?: RequestConditions): Promise<ChangeResult> {
     requireFewChanges(changes)
     const unit = changes.map((change) => toOperation(change, this.#newId))
-    return this.#record(unit, conditions)
+    if (!unit.some(({ kind }) => kind === 'patch_item')) return this.#record(unit, conditions)
+    return this.#measured(unit).then((measured) => this.#record(measured, conditions))
+  }
+
+  /** Returns `unit` with the current sizes of the items that it patches. */
+  async #measured(unit: UnitOfWork): Promise<UnitOfWork> {
+    const measured: Operation[] = []
+    for (const operation of unit) {
+      if (operation.kind !== 'patch_item') measured.push(operation)
+      else {
+        const currentBytes = await this.#deps.store.itemBytes(operation.db, operation.id)
+        measured.push({ ...operation, currentBytes: currentBytes ?? 0 })
+      }
+    }
+    return measured
   }
 
   /** Records `unit` in one block, or nothing. Errors: as for each change alone; UNIT_EMPTY, UNIT_TOO_LARGE. */

@@ -1,6 +1,7 @@
 // The page of the feed: polls the rates and the state of the sources while it is visible. Text from a reply is
 // inserted only with textContent.
 import { language, t, timeText } from '{{assets}}/language.js'
+import { visible } from '{{assets}}/visible.js'
 
 /** Polling interval. Rates change a few times a day, but the state of the sources changes more often. */
 const POLL_MS = 10_000
@@ -43,7 +44,7 @@ async function refresh() {
 }
 
 function failureOf({ message, code }) {
-  return `${t('There are no rates now:', '現在、レートはありません:')} ${message} (${code})`
+  return `${t('There are no rates now:', '現在、レートはありません:')} ${visible(message)} (${code})`
 }
 
 function showRates({ result, meta }) {
@@ -86,7 +87,7 @@ function rowOf([pair, rate]) {
 
 function factOf([name, text]) {
   const fact = elementOf('div', '', 'fact')
-  fact.append(elementOf('dt', name), elementOf('dd', text))
+  fact.append(elementOf('dt', name), elementOf('dd', visible(text)))
   return fact
 }
 
@@ -102,13 +103,13 @@ function sourceOf({ name, lastSuccessAt, failures, lastError, backOffUntil }) {
       ? t('no success yet', 'まだ応答がありません')
       : `${t('last success', '応答')} ${timeText(lastSuccessAt)}`
   const title = elementOf('p', '')
-  title.append(elementOf('strong', name), elementOf('span', ` · ${success}`, 'soft'))
+  title.append(elementOf('strong', visible(name)), elementOf('span', ` · ${success}`, 'soft'))
   item.append(title)
   if (failures > 0) {
     const count = t(`Failures since then: ${failures}`, `以後の失敗: ${failures} 回`)
     const again =
       backOffUntil === null ? '' : `; ${t('next try', '次の試行')} ${timeText(backOffUntil)}`
-    item.append(elementOf('p', `${count} (${lastError ?? ''})${again}`, 'failed'))
+    item.append(elementOf('p', `${count} (${visible(lastError ?? '')})${again}`, 'failed'))
   }
   return item
 }

@@ -11,6 +11,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+import zlib
 from dataclasses import dataclass, field, replace
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Callable, Mapping, Sequence, Union
@@ -166,7 +167,8 @@ class Transport:
 
     def _attempt(self, call: Call) -> Reply:
         deadline = time.monotonic() + self._timeout
-        with self.open(call, self._timeout) as response:
+        encoded = replace(call, headers={"accept-encoding": "gzip", **call.headers})
+        with self.open(encoded, self._timeout) as response:
             try:
                 content = _content_of(response, deadline)
             except (OSError, HTTPException) as error:
@@ -270,10 +272,18 @@ def _query_text(query: Query) -> str:
 def _content_of(response: HTTPResponse, deadline: float) -> bytes:
     """Reads the reply. The timeout of the connection is for one chunk; `deadline` is for the whole reply."""
     content = bytearray()
+    is_encoded = response.headers.get("content-encoding") == "gzip"
+    inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16) if is_encoded else None
     while True:
         chunk = response.read1(CHUNK_BYTES)
-        content += chunk
+        try:
+            # Bounded, because a short text can be the code of a very long one.
+            content += inflater.decompress(chunk, REPLY_BYTES_MAX + 1) if inflater else chunk
+        except zlib.error as error:
+            raise HTTPException(f"the reply is not gzip: {error}") from error
         if not chunk:
+            if inflater and not inflater.eof:
+                raise HTTPException("the reply is incomplete")
             # Checks the missing bytes, because `read1` also returns nothing if the connection was closed early.
             if response.length:
                 raise HTTPException("the reply is incomplete")

@@ -1,6 +1,6 @@
 import { computed, effect, signal } from '@preact/signals'
+import { visible } from '../../../base/visible.js'
 import { readStored, writeStored } from '../node/storage.ts'
-import { visible } from '../text/visible.ts'
 import { english, type Texts } from './english.ts'
 import { japanese } from './japanese.ts'
 

@@ -17,6 +17,14 @@ export interface RefusedChange {
   readonly reason: string
 }
 
+export interface BatchOptions {
+  readonly signal: AbortSignal
+  /** Called after each batch. */
+  readonly progress?: (report: BatchReport) => void
+  /** Why the changes are made, or empty. */
+  readonly reason?: string
+}
+
 export interface BatchReport {
   readonly recorded: number
   readonly refused: readonly RefusedChange[]
@@ -24,19 +32,17 @@ export interface BatchReport {
 
 /**
  * Records `changes` in batches, each of which is one block or nothing. If the node refuses a batch because of one change,
- * the batch is halved until the refused change is alone. Calls `progress` after each batch. Errors: ClientError for a
- * failure that is not about a change.
+ * the batch is halved until the refused change is alone. Errors: ClientError for a failure that is not about a change.
  */
 export async function recordBatches(
   changes: AsyncIterable<LocatedChange>,
-  signal: AbortSignal,
-  progress: (report: BatchReport) => void,
+  options: BatchOptions,
 ): Promise<BatchReport> {
   let report: BatchReport = { recorded: 0, refused: [] }
   const send = async (batch: readonly LocatedChange[]) => {
-    const { recorded, refused } = await recordBatch(batch, signal)
+    const { recorded, refused } = await recordBatch(batch, options)
     report = { recorded: report.recorded + recorded, refused: [...report.refused, ...refused] }
-    progress(report)
+    options.progress?.(report)
   }
   const encoder = new TextEncoder()
   let batch: LocatedChange[] = []
@@ -57,12 +63,13 @@ export async function recordBatches(
 
 async function recordBatch(
   batch: readonly LocatedChange[],
-  signal: AbortSignal,
+  options: BatchOptions,
 ): Promise<BatchReport> {
+  const { signal, reason = '' } = options
   try {
     await ledger.record(
       batch.map(({ change }) => change),
-      { signal },
+      { signal, reason: reason === '' ? undefined : reason },
     )
     return { recorded: batch.length, refused: [] }
   } catch (error) {
@@ -71,8 +78,8 @@ async function recordBatch(
     if (others.length === 0)
       return { recorded: 0, refused: [{ change: first, code: error.code, reason: error.message }] }
     const half = Math.ceil(batch.length / 2)
-    const one = await recordBatch(batch.slice(0, half), signal)
-    const other = await recordBatch(batch.slice(half), signal)
+    const one = await recordBatch(batch.slice(0, half), options)
+    const other = await recordBatch(batch.slice(half), options)
     return {
       recorded: one.recorded + other.recorded,
       refused: [...one.refused, ...other.refused],

@@ -1,4 +1,4 @@
-import { toFileName } from '../text/visible.ts'
+import { toFileName } from '../../../base/visible.js'
 
 /** Time after which the memory of a saved file is released. By then, the browser has read the file. */
 const RELEASE_MS = 60_000

@@ -62,13 +62,15 @@ export async function importFile(
       }
     }
   }
-  const report = await recordBatches(changes(), signal, ({ recorded, refused: others }) =>
-    progress(recorded + others.length + refused.length),
-  )
+  const report = await recordBatches(changes(), {
+    signal,
+    progress: ({ recorded, refused: others }) =>
+      progress(recorded + others.length + refused.length),
+  })
   const isExisting = ({ code }: RefusedChange) => code === 'ITEM_EXISTS' && policy !== 'fail'
   const existing = report.refused.filter(isExisting)
   const updates = policy === 'replace' ? existing.map(({ change }) => toUpdate(change)) : []
-  const updated = await recordBatches(inTurn(updates), signal, () => {})
+  const updated = await recordBatches(inTurn(updates), { signal })
   const others = [...report.refused.filter((one) => !isExisting(one)), ...updated.refused]
   const all = [
     ...refused,

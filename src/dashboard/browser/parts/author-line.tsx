@@ -1,8 +1,8 @@
 import type { JSX } from 'preact'
+import { visible } from '../../../base/visible.js'
 import type { Entry } from '../../../chain/portable.ts'
 import { t } from '../language/language.ts'
 import { formatRoute, ledgerAt } from '../routing/routes.ts'
-import { visible } from '../text/visible.ts'
 
 /** Shows who made a change, with a link to all changes of this author, and why; nothing if the entry has neither. */
 export function AuthorLine({ by, reason }: AuthorLineProps): JSX.Element | null {

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
+import { visible, visibleJson } from '../../../base/visible.js'
 import { t } from '../language/language.ts'
-import { visible, visibleJson } from '../text/visible.ts'
 import { Button, Fact } from './layout.tsx'
 
 /** Maximum characters of JSON in a list. */

@@ -1,9 +1,9 @@
 import type { ComponentChildren, JSX } from 'preact'
 import { useEffect, useId, useState } from 'preact/hooks'
 import { isoTime } from '../../../base/iso-time.ts'
+import { visible } from '../../../base/visible.js'
 import { formatTime, t } from '../language/language.ts'
 import { formatRoute } from '../routing/routes.ts'
-import { visible } from '../text/visible.ts'
 
 /** The title of a view, its explanation, and its main button. */
 export function ViewHead(props: {
@@ -67,6 +67,16 @@ export function Field(
         {...input}
       />
     </div>
+  )
+}
+
+/** A field for why a change is made, which its entries record. */
+export function ReasonField(props: {
+  reason: string
+  change: (reason: string) => void
+}): JSX.Element {
+  return (
+    <Field label={t().reasonField} maxLength={1_024} value={props.reason} change={props.change} />
   )
 }
 

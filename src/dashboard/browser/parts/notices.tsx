@@ -1,9 +1,9 @@
 import { signal } from '@preact/signals'
 import type { ComponentChildren, JSX } from 'preact'
+import { visible } from '../../../base/visible.js'
 import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { sessionState } from '../node/ledger.ts'
-import { visible } from '../text/visible.ts'
 import type { Loaded } from './hooks.ts'
 import { Button } from './layout.tsx'
 

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact'
+import { visible } from '../../../base/visible.js'
 import { t } from '../language/language.ts'
 import type { TypedValue, ValueType } from '../text/conditions.ts'
-import { visible } from '../text/visible.ts'
 import { Choice, Field } from './layout.tsx'
 
 /** Fields for a value and its type. */

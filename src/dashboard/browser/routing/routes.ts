@@ -44,6 +44,9 @@ export interface LedgerRoute {
   readonly method: string
   /** Author (subject) of the shown entries, or empty for all authors. */
   readonly by: string
+  /** Times of RFC 3339 between which the shown entries were recorded, or empty. */
+  readonly from: string
+  readonly to: string
 }
 
 export const PAGE_SIZES: readonly [number, ...number[]] = [50, 200, 1_000]
@@ -69,7 +72,7 @@ export function parseOrder(order: string): { path: string; isDescending: boolean
 
 /** Returns the route to the blocks of the chain from `height` on. */
 export function ledgerAt(height: number | null, entry: number | null = null): LedgerRoute {
-  return { view: 'ledger', height, entry, db: '', method: '', by: '' }
+  return { view: 'ledger', height, entry, db: '', method: '', by: '', from: '', to: '' }
 }
 
 /** Formats a route as the fragment of a URL, including `#`. */
@@ -82,8 +85,12 @@ export function formatRoute(route: Route): string {
     case 'ledger': {
       const path = route.height === null ? '#/ledger' : `#/ledger/${route.height}`
       const entry = route.entry === null ? '' : `${route.entry}`
-      const { db, method, by } = route
-      return path + formatQuery({ db: [db], method: [method], by: [by], entry: [entry] })
+      const { db, method, by, from, to } = route
+      const texts = { db, method, by, from, to, entry }
+      return (
+        path +
+        formatQuery(Object.fromEntries(Object.entries(texts).map(([name, one]) => [name, [one]])))
+      )
     }
     case 'unknown':
       return route.hash
@@ -127,16 +134,23 @@ function findRoute(hash: string): Route | null {
     return list && { view: 'items', db: first, list }
   }
   if (view === 'ledger' && second === null && (first === null || /^\d{1,15}$/.test(first))) {
-    const [db = '', method = '', by = ''] = ['db', 'method', 'by'].map(
-      (name) => query.get(name) ?? '',
-    )
+    const [db = '', method = '', by = '', from = '', to = ''] = [
+      ...['db', 'method', 'by'].map((name) => query.get(name) ?? ''),
+      ...['from', 'to'].map((name) => parseTime(query.get(name) ?? '')),
+    ]
     const entry = query.get('entry')
     if (entry !== null && (first === null || !/^\d{1,4}$/.test(entry))) return null
     const height = first === null ? null : Number(first)
-    return { view, height, entry: entry === null ? null : Number(entry), db, method, by }
+    return { view, height, entry: entry === null ? null : Number(entry), db, method, by, from, to }
   }
   const plain = PLAIN_VIEWS.find((each) => first === null && each.path === view)
   return plain === undefined ? null : { view: plain.view }
+}
+
+/** Returns a time in its canonical form, or an empty text if it is none. */
+function parseTime(text: string): string {
+  const ms = Date.parse(text)
+  return Number.isNaN(ms) ? '' : new Date(ms).toISOString()
 }
 
 /** Parses the query of a list of items. Returns null if the page or the size is out of range. */

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useEffect, useId, useState } from 'preact/hooks'
+import { visible, visibleText } from '../../../base/visible.js'
 import { type Attachment, ClientError } from '../../../client/index.ts'
 import { formatBytes, t } from '../language/language.ts'
 import { saveFile, toDataUrl } from '../node/files.ts'
@@ -10,7 +11,6 @@ import { LongText } from '../parts/json.tsx'
 import { Button, Field } from '../parts/layout.tsx'
 import { FailureNotice, Waiting } from '../parts/notices.tsx'
 import { previewKind } from '../text/preview.ts'
-import { visible, visibleText } from '../text/visible.ts'
 
 const SHOWN_MAX = 200
 

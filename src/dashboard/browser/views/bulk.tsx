@@ -1,14 +1,18 @@
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Json, JsonObject } from '../../../base/json.ts'
+import { visible } from '../../../base/visible.js'
+import type { ChangeInput } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
-import { type LocatedChange, recordBatches } from '../node/batches.ts'
+import { type BatchReport, recordBatches } from '../node/batches.ts'
+import { saveFile } from '../node/files.ts'
 import { ledger } from '../node/ledger.ts'
 import { readMatchingIds, toFilter } from '../node/matches.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson } from '../parts/json.tsx'
-import { Button, Field } from '../parts/layout.tsx'
+import { Button, Field, ReasonField } from '../parts/layout.tsx'
+import { Notice } from '../parts/notices.tsx'
 import { TypedField } from '../parts/typed-field.tsx'
 import { parseTyped, type TypedValue } from '../text/conditions.ts'
 import { findDifferences } from '../text/json.ts'
@@ -23,9 +27,6 @@ export interface ItemSelection {
   readonly where: string | null
   readonly count: number
 }
-
-/** Concurrent changes of single items. */
-const PATCHES_MAX = 8
 
 /** Yields the ids of the selected items: at most as many as the user has confirmed, even if more match by now. */
 async function* selectedIds(selection: ItemSelection, signal: AbortSignal): AsyncGenerator<string> {
@@ -68,46 +69,96 @@ export function SelectionBar(props: {
   )
 }
 
-/** The progress of a change of many items. Closing the dialog ends the change. */
-function useProgress() {
-  const [done, setDone] = useState<number | null>(null)
-  const stop = useRef(new AbortController())
-  useEffect(() => () => stop.current.abort(), [])
-  return { done, setDone, signal: stop.current.signal }
+/** What a change of many items has done, and why the node has refused some of them. */
+export interface ManyReport extends BatchReport {
+  readonly text: string
 }
 
-function Progress({ done, count }: { done: number | null; count: number }): JSX.Element | null {
-  if (done === null) return null
+interface ManyEnds extends DialogEnds {
+  readonly selection: ItemSelection
+  readonly report: (report: ManyReport) => void
+}
+
+/** A change of many items in batches, each of which is one unit of work. Closing the dialog ends the change. */
+function useMany({ selection, report }: Pick<ManyEnds, 'selection' | 'report'>) {
+  const [done, setDone] = useState<number | null>(null)
+  const [reason, setReason] = useState('')
+  const stop = useRef(new AbortController())
+  useEffect(() => () => stop.current.abort(), [])
+  const { signal } = stop.current
+  return {
+    run: async (
+      change: (id: string) => ChangeInput,
+      format: (recorded: number, refused: number) => string,
+    ): Promise<string> => {
+      async function* changes() {
+        for await (const id of selectedIds(selection, signal)) yield { change: change(id) }
+      }
+      const progress = ({ recorded, refused }: BatchReport) => setDone(recorded + refused.length)
+      const ended = await recordBatches(changes(), { signal, progress, reason })
+      const text = format(ended.recorded, ended.refused.length)
+      report({ ...ended, text })
+      return text
+    },
+    fields: (
+      <>
+        <ReasonField reason={reason} change={setReason} />
+        {done !== null && (
+          <p role="status">
+            <progress
+              value={done}
+              max={Math.max(selection.count, 1)}
+              aria-label={t().items(selection.count)}
+            />{' '}
+            {t().doneItems(done)}
+          </p>
+        )}
+      </>
+    ),
+  }
+}
+
+/** Maximum number of refused items that are shown. The saved report has all of them. */
+const REFUSED_SHOWN_MAX = 20
+
+/** Lists the items that the node has refused to change. */
+export function RefusedItems({
+  report,
+  close,
+}: {
+  report: ManyReport
+  close: () => void
+}): JSX.Element {
+  const refused = report.refused.map(({ change: { change }, ...why }) => {
+    const id = 'item' in change ? change.item.id : 'id' in change ? change.id : ''
+    return { id: String(id), ...why }
+  })
+  const save = () =>
+    saveFile('refused.ndjson', refused.map((one) => `${JSON.stringify(one)}\n`).join(''))
   return (
-    <p role="status">
-      <progress value={done} max={Math.max(count, 1)} aria-label={t().items(count)} />{' '}
-      {t().doneItems(done)}
-    </p>
+    <Notice title={report.text} isMild>
+      <ul class="refused">
+        {refused.slice(0, REFUSED_SHOWN_MAX).map(({ id, reason }) => (
+          <li key={id}>
+            {visible(id)}: {visible(reason)}
+          </li>
+        ))}
+      </ul>
+      <Button text={t().saveAs('NDJSON')} act={save} />{' '}
+      <Button text={t().hide} class="plain" act={close} />
+    </Notice>
   )
 }
 
-export function DeleteMany({
-  selection,
-  ...ends
-}: DialogEnds & { selection: ItemSelection }): JSX.Element {
+export function DeleteMany({ selection, report, ...ends }: ManyEnds): JSX.Element {
   const { db, count } = selection
-  const { done, setDone, signal } = useProgress()
-  const remove = async () => {
-    async function* changes(): AsyncGenerator<LocatedChange> {
-      for await (const id of selectedIds(selection, signal)) {
-        yield { change: { method: 'delete_item', db, id } }
-      }
-    }
-    const { recorded, refused } = await recordBatches(changes(), signal, (report) =>
-      setDone(report.recorded + report.refused.length),
-    )
-    return t().manyDeleted(recorded, refused.length)
-  }
+  const { run, fields } = useMany({ selection, report })
+  const remove = () => run((id) => ({ method: 'delete_item', db, id }), t().manyDeleted)
   const [title, submitText] = [t().deleteMany(count), t().delete]
   return (
     <Dialog {...{ title, submitText, ...ends }} danger act={remove} confirm={db}>
       <p>{t().deleteManyMeans}</p>
-      <Progress done={done} count={count} />
+      {fields}
     </Dialog>
   )
 }
@@ -119,63 +170,42 @@ function toPatch(path: string, value: Json): JsonObject {
     .reduceRight<Json>((inner, name) => ({ [name]: inner }), value) as JsonObject
 }
 
-/** Counts the selected items whose member at `path` differs from `value`. */
-async function countDifferent(
-  { db, items, where }: ItemSelection,
-  path: string,
-  value: Json,
-  signal: AbortSignal,
-): Promise<number> {
-  if (items !== null) {
-    const values = [...items.values()].map((item) => findMember(item, path))
-    return values.filter((one) => findDifferences(one, value).length > 0).length
+/** Returns those of the selected items whose member at `path` differs from `value`; for null, which removes it, that have it. */
+function selectDifferent(selection: ItemSelection, path: string, value: Json): ItemSelection {
+  if (selection.items !== null) {
+    const different = [...selection.items].filter(
+      ([, item]) => findDifferences(findMember(item, path) ?? null, value).length > 0,
+    )
+    return { ...selection, items: new Map(different), count: different.length }
   }
-  const differs = { [path]: { neq: value } }
-  const { filter } = toFilter(where)
-  const both = filter === undefined ? differs : { and: [filter.where, differs] }
-  return ledger.database(db).count({ filter: { where: both }, signal })
+  const differs = { [path]: value === null ? { exists: true } : { neq: value } }
+  const { filter } = toFilter(selection.where)
+  const where = filter === undefined ? differs : { and: [filter.where, differs] }
+  return { ...selection, where: JSON.stringify(where) }
 }
 
-const TYPES = ['text', 'number', 'boolean'] as const
+async function countSelected({ db, items, where }: ItemSelection, signal: AbortSignal) {
+  return items?.size ?? (await ledger.database(db).count({ ...toFilter(where), signal }))
+}
+
+const TYPES = ['text', 'number', 'boolean', 'null'] as const
 
 /** Asks for a member and its value, and changes it in the selected items. */
-export function PatchMany({
-  selection,
-  ...ends
-}: DialogEnds & { selection: ItemSelection }): JSX.Element {
+export function PatchMany({ selection, report, ...ends }: ManyEnds): JSX.Element {
   const { db, count } = selection
   const [path, setPath] = useState('')
   const [typed, setTyped] = useState<TypedValue>({ type: 'text', text: '' })
-  const { done, setDone, signal } = useProgress()
   const value = parseTyped(typed)
   const isReady = path !== '' && value !== undefined
+  const different = isReady ? selectDifferent(selection, path, value) : selection
+  const { run, fields } = useMany({ selection: different, report })
   const key = isReady ? JSON.stringify([path, value]) : ''
-  const [counted] = useLoaded(key, (stop) =>
-    value === undefined || path === ''
-      ? Promise.resolve(null)
-      : countDifferent(selection, path, value, stop),
+  const [counted] = useLoaded(key, async (stop) =>
+    isReady ? countSelected(different, stop) : null,
   )
-  const change = async () => {
+  const change = () => {
     const patch = toPatch(path, value ?? null)
-    let [changed, finished] = [0, 0]
-    const ids = selectedIds(selection, signal)
-    const work = async () => {
-      for await (const id of ids) {
-        await ledger
-          .database(db)
-          .patch(id, patch, { signal })
-          .then(
-            () => (changed += 1),
-            (error: unknown) => {
-              if (Object(error).code !== 'ITEM_NOT_FOUND') throw error
-            },
-          )
-        finished += 1
-        setDone(finished)
-      }
-    }
-    await Promise.all(Array.from({ length: PATCHES_MAX }, work))
-    return t().manyChanged(changed, finished - changed)
+    return run((id) => ({ method: 'patch_item', db, item: { ...patch, id } }), t().manyChanged)
   }
   const [title, submitText] = [t().changeMany(count), t().change]
   return (
@@ -198,8 +228,9 @@ export function PatchMany({
           {t().dryCount(counted.value, count)} <ShortJson value={toPatch(path, value)} />
         </p>
       )}
+      {value === null && <p>{t().nullRemoves}</p>}
       <small>{t().changeManyMeans}</small>
-      <Progress done={done} count={count} />
+      {fields}
     </Dialog>
   )
 }

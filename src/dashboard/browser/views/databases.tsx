@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useId, useState } from 'preact/hooks'
+import { visible } from '../../../base/visible.js'
 import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
@@ -11,7 +12,6 @@ import { useNetworks } from '../parts/networks.ts'
 import { Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
 import { formatRoute, itemsAt } from '../routing/routes.ts'
-import { visible } from '../text/visible.ts'
 
 /** Maximum number of names shown. The user can search for other names. */
 const SHOWN_MAX = 200

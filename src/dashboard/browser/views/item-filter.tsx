@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useEffect, useId, useState } from 'preact/hooks'
+import { visible } from '../../../base/visible.js'
 import { t } from '../language/language.ts'
 import { Button, Choice, Field } from '../parts/layout.tsx'
 import { TypedField } from '../parts/typed-field.tsx'
@@ -14,7 +15,6 @@ import {
   toTyped,
 } from '../text/conditions.ts'
 import { findMember, type ListedItem, memberPaths, nodePath } from '../text/table.ts'
-import { visible } from '../text/visible.ts'
 
 const EMPTY: FormCondition = { member: '', operator: 'eq', type: 'text', text: '' }
 const PATHS_MAX = 200

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { visible } from '../../../base/visible.js'
 import { ClientError, type Operations } from '../../../client/index.ts'
 import { formatMethod, formatTime, t } from '../language/language.ts'
 import { type ItemName, ledger, type ReadItem } from '../node/ledger.ts'
@@ -11,7 +12,6 @@ import { Button, Choice, Details, Time } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { formatRoute, ledgerAt } from '../routing/routes.ts'
 import { DIFFERENCES_SHOWN_MAX, type Difference, findDifferences } from '../text/json.ts'
-import { visible } from '../text/visible.ts'
 import { ItemProof } from './item-proof.tsx'
 
 const STEP = 20

@@ -1,12 +1,12 @@
 import type { JSX } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { CodedError } from '../../../base/coded-error.ts'
+import { visible } from '../../../base/visible.js'
 import { t } from '../language/language.ts'
 import { type ExistingPolicy, type ImportReport, importFile, readUtf8 } from '../node/import.ts'
 import { useAction } from '../parts/hooks.ts'
 import { Button, Choice } from '../parts/layout.tsx'
 import { FailureNotice, Notice } from '../parts/notices.tsx'
-import { visible } from '../text/visible.ts'
 
 /** Maximum bytes of a file, which must fit into the memory of the browser. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024

@@ -1,12 +1,12 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { visible } from '../../../base/visible.js'
 import type { Operations } from '../../../client/index.ts'
 import { formatNumber, t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { type Loaded, useAction, useLoaded } from '../parts/hooks.ts'
 import { Button, JumpForm } from '../parts/layout.tsx'
 import { FailureNotice, showMessage, Waiting } from '../parts/notices.tsx'
-import { visible } from '../text/visible.ts'
 
 export type ListedIndex = Operations['GET /api/config/indexes']['reply']['indexes'][number]
 

@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact'
 import { useState } from 'preact/hooks'
+import { visible } from '../../../base/visible.js'
 import { formatNumber, t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { useLoaded } from '../parts/hooks.ts'
@@ -8,7 +9,6 @@ import { Choice } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { Table } from '../parts/table.tsx'
 import { type ListedItem, memberPaths, nodePath, PATHS_SHOWN_MAX } from '../text/table.ts'
-import { visible } from '../text/visible.ts'
 
 const SHOWN_MAX = 100
 const VALUES = ['sum', 'avg', 'min', 'max'] as const

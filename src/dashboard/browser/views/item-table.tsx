@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { visible } from '../../../base/visible.js'
 import { t } from '../language/language.ts'
 import { exportCsv, exportNdjson } from '../node/export.ts'
 import { saveFile } from '../node/files.ts'
@@ -17,7 +18,6 @@ import {
   nodePath,
   PATHS_SHOWN_MAX,
 } from '../text/table.ts'
-import { visible } from '../text/visible.ts'
 
 interface Shown {
   readonly db: string

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { visible } from '../../../base/visible.js'
 import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { type ItemName, ledger, type ReadItem } from '../node/ledger.ts'
@@ -8,13 +9,12 @@ import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
 import { ItemEditor } from '../parts/item-editor.tsx'
 import { CopyButton, WholeJson } from '../parts/json.tsx'
-import { Button, Time, Trail } from '../parts/layout.tsx'
+import { Button, ReasonField, Time, Trail } from '../parts/layout.tsx'
 import { useNetworks } from '../parts/networks.ts'
 import { FailureNotice, isUnknownDatabase, showMessage, Waiting } from '../parts/notices.tsx'
 import { formatRoute, itemsAt } from '../routing/routes.ts'
 import { mayLeave, useUnsaved } from '../routing/unsaved.ts'
 import { mergeItems, parseItem } from '../text/json.ts'
-import { visible } from '../text/visible.ts'
 import { Attachments } from './attachments.tsx'
 import { NoDatabase } from './databases.tsx'
 import { HistorySection, readNewestRevisions } from './item-history.tsx'
@@ -116,6 +116,7 @@ function EditedItem(
   const [text, setText] = useState(formatItem(newest))
   /** The text with which the user's text is compared after a conflict. */
   const [theirs, setTheirs] = useState<string | null>(null)
+  const [reason, setReason] = useState('')
   const action = useAction()
   const checked = parseItem(text, id)
   const isOld = base?.etag !== newest?.etag
@@ -127,7 +128,8 @@ function EditedItem(
     if (!('item' in checked)) return
     const condition = newest === null ? { ifAbsent: true } : { ifMatch: base?.etag ?? '' }
     const isSaved = await action.run(async () => {
-      await ledger.database<object>(db).replace(id, checked.item, condition)
+      const options = { ...condition, ...toReason(reason) }
+      await ledger.database<object>(db).replace(id, checked.item, options)
     })
     if (!isSaved) return
     close()
@@ -153,6 +155,7 @@ function EditedItem(
       }}
     >
       <ItemEditor text={text} id={id} original={theirs} change={setText} />
+      <ReasonField reason={reason} change={setReason} />
       {newest === null && <p class="notice bad">{t().editDeleted}</p>}
       {isOld && newest !== null && (
         <ConflictNotice
@@ -196,15 +199,21 @@ function formatItem(read: ReadItem | null): string {
   return JSON.stringify(read?.item ?? {}, null, 2)
 }
 
+function toReason(reason: string): { reason?: string } {
+  return reason === '' ? {} : { reason }
+}
+
 export function DeleteItem({ db, id, ...ends }: DialogEnds & ItemName): JSX.Element {
+  const [reason, setReason] = useState('')
   const remove = async () => {
-    await ledger.database(db).delete(id)
+    await ledger.database(db).delete(id, toReason(reason))
     return t().itemDeleted(id)
   }
   const [title, submitText] = [t().deleteItem(id), t().delete]
   return (
     <Dialog {...{ title, submitText, ...ends }} danger act={remove}>
       <p>{t().deleteItemMeans}</p>
+      <ReasonField reason={reason} change={setReason} />
     </Dialog>
   )
 }

@@ -16,7 +16,14 @@ import { goTo } from '../routing/address.ts'
 import { type ItemList, itemsAt, PAGE_SIZES, parseOrder } from '../routing/routes.ts'
 import { parseItem } from '../text/json.ts'
 import { commonPaths, type ListedItem, nodePath } from '../text/table.ts'
-import { DeleteMany, type ItemSelection, PatchMany, SelectionBar } from './bulk.tsx'
+import {
+  DeleteMany,
+  type ItemSelection,
+  type ManyReport,
+  PatchMany,
+  RefusedItems,
+  SelectionBar,
+} from './bulk.tsx'
 import { NoDatabase } from './databases.tsx'
 import { DeleteItem } from './item.tsx'
 import { ItemFilter } from './item-filter.tsx'
@@ -145,6 +152,7 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
   const indexes = useIndexes(db)
   const isOwned = useNetworks([db]).has(db)
   const close = () => setAsked(null)
+  const [report, setReport] = useState<ManyReport | null>(null)
   const [chosen, choose] = useState<ItemSelection['items']>(new Map())
   // Other conditions select other items.
   useEffect(() => choose(new Map()), [list.where])
@@ -170,6 +178,9 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
       <IndexesPanel indexes={indexes} />
       <ItemSummary {...{ db, items }} where={list.where} />
       <OrderNotice {...{ list, indexes, count, ms }} />
+      {report !== null && report.refused.length > 0 && (
+        <RefusedItems report={report} close={() => setReport(null)} />
+      )}
       <Waiting loaded={loaded} again={reload}>
         {(page) => (
           <>
@@ -200,8 +211,12 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
         )}
       </Waiting>
       {asked === 'new' && <NewItem db={db} close={close} done={changed} />}
-      {asked === 'patch-many' && <PatchMany {...{ selection, close }} done={changed} />}
-      {asked === 'delete-many' && <DeleteMany {...{ selection, close }} done={changed} />}
+      {asked === 'patch-many' && (
+        <PatchMany {...{ selection, close }} report={setReport} done={changed} />
+      )}
+      {asked === 'delete-many' && (
+        <DeleteMany {...{ selection, close }} report={setReport} done={changed} />
+      )}
       {typeof asked === 'object' && asked !== null && (
         <DeleteItem db={db} id={asked.delete} close={close} done={changed} />
       )}

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { visible } from '../../../base/visible.js'
 import { formatMethod, t } from '../language/language.ts'
 import { type ListedBlock, type ListedEntry, ledger, readBlocks } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
@@ -10,7 +11,6 @@ import { Button, Choice, Field, JumpForm, Pages, Time, ViewHead } from '../parts
 import { FailureNotice, Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
 import { formatRoute, itemsAt, type LedgerRoute, ledgerAt } from '../routing/routes.ts'
-import { visible } from '../text/visible.ts'
 
 /** Maximum blocks per page. */
 const PAGE = 20
@@ -19,8 +19,8 @@ const ENTRIES_PER_PAGE = 1_000
 
 /** Lists the blocks of the chain, newest first, from the height of the route or the newest block on. */
 export function Ledger({ now }: { now: LedgerRoute }): JSX.Element {
-  const { height, db, method, by } = now
-  const isSearch = db !== '' || method !== '' || by !== ''
+  const { height, db, method, by, from, to } = now
+  const isSearch = [db, method, by, from, to].some((text) => text !== '')
   return (
     <>
       <ViewHead title={t().ledger} text={t().ledgerIs} />
@@ -184,8 +184,28 @@ function WantedForm({ now }: { now: LedgerRoute }): JSX.Element {
         value={now.by}
         onChange={({ currentTarget }) => change({ by: currentTarget.value })}
       />
+      {(['from', 'to'] as const).map((name) => (
+        <Field
+          key={name}
+          label={t().timeLimits[name]}
+          type="datetime-local"
+          value={formatLocal(now[name])}
+          onChange={({ currentTarget }) => change({ [name]: parseLocal(currentTarget.value) })}
+        />
+      ))}
     </div>
   )
+}
+
+/** Returns a time of RFC 3339 as the value of a field, in the time zone of the browser, to the minute. */
+function formatLocal(time: string): string {
+  if (time === '') return ''
+  const ms = Date.parse(time)
+  return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+}
+
+function parseLocal(value: string): string {
+  return value === '' ? '' : new Date(value).toISOString()
 }
 
 /** Number of entries of a block that are shown at first. Each click adds five times as many. */
@@ -194,14 +214,16 @@ const STEP = 20
 /** A block and its matching entries. */
 function BlockCard(props: {
   matching: MatchingBlock
-  isWanted: (entry: ListedEntry) => boolean
+  isWanted: IsWanted
   /** Index of the entry that is pointed out, or null. */
   marked: number | null
 }): JSX.Element {
   const { matching, marked } = props
   const { height, block } = matching
   const [count, setCount] = useState(Math.max(STEP, (marked ?? 0) + 1))
-  const entries = [...block.body.entries()].filter(([, entry]) => props.isWanted(entry))
+  const entries = [...block.body.entries()].filter(([index, entry]) =>
+    props.isWanted(entry, block.timestamps[index] ?? 0),
+  )
   const last = block.timestamps.at(-1) ?? 0
   return (
     <li class="card block" data-height={height}>
@@ -300,25 +322,33 @@ interface EntryFilter {
   readonly db: string
   readonly method: string
   readonly by: string
+  readonly from: string
+  readonly to: string
 }
+
+type IsWanted = (entry: ListedEntry, time: number) => boolean
 
 interface SearchState {
   /** Number of blocks in the chain when the search started. */
   readonly size: number
   readonly blocks: readonly MatchingBlock[]
+  /** Height of the oldest block that can have a wanted entry. */
+  readonly lowest: number
   /** Lowest searched height. */
   readonly down: number
   readonly searched: number
 }
 
-/** Searches the blocks in the browser, newest first, for entries of a database or a method. */
+/** Searches the blocks in the browser, newest first, for the wanted entries. */
 function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
   const from = wanted.height
   const [found, setFound] = useState<SearchState | null>(null)
   const [error, setError] = useState<unknown>(undefined)
   const [busy, setBusy] = useState(false)
   const stop = useRef(new AbortController())
-  const isWanted = (entry: ListedEntry) =>
+  const isWanted: IsWanted = (entry, time) =>
+    (wanted.from === '' || time >= Date.parse(wanted.from)) &&
+    (wanted.to === '' || time < Date.parse(wanted.to)) &&
     (wanted.db === '' || entry.db === wanted.db) &&
     (wanted.method === '' || entry.method === wanted.method) &&
     (wanted.by === '' || entry.by?.sub === wanted.by)
@@ -330,7 +360,7 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
     setBusy(true)
     setError(undefined)
     try {
-      setFound(await continueSearch(start ?? (await startAt(from, signal)), isWanted, signal))
+      setFound(await continueSearch(start ?? (await startAt(wanted, signal)), isWanted, signal))
     } catch (failure) {
       if (!signal.aborted) setError(failure)
     }
@@ -341,8 +371,10 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
     return () => stop.current.abort()
   }, [])
   useChanges(
-    ({ entry }) =>
-      from === null && (found?.blocks.length ?? 0) <= FOUND_PER_SEARCH && isWanted(entry),
+    ({ entry, timestamp }) =>
+      from === null &&
+      (found?.blocks.length ?? 0) <= FOUND_PER_SEARCH &&
+      isWanted(entry, timestamp),
     () => void search(null),
   )
 
@@ -370,9 +402,9 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
       <nav class="pages" aria-label={t().pages}>
         <span role="status" aria-busy={busy}>
           {found === null ? t().loading : t().searched(found.searched)}
-          {found?.down === 0 && ` ${t().allSearched}`}
+          {found?.down === found?.lowest && ` ${t().allSearched}`}
         </span>
-        {found !== null && found.down > 0 && (
+        {found !== null && found.down > found.lowest && (
           <Button
             text={t().searchFurther}
             class="secondary"
@@ -385,24 +417,44 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
   )
 }
 
-async function startAt(from: number | null, signal: AbortSignal): Promise<SearchState> {
+async function startAt(wanted: LedgerRoute, signal: AbortSignal): Promise<SearchState> {
+  const { height, from, to } = wanted
   const size = await ledger.size({ signal })
-  const first = from ?? size - 1
-  return { size, blocks: [], down: first < size ? first + 1 : 0, searched: 0 }
+  const last = to === '' ? size - 1 : await findHeight(Date.parse(to), size, signal)
+  const lowest = from === '' ? 0 : await findHeight(Date.parse(from), size, signal)
+  const isOutside = height !== null && height >= size
+  const down = isOutside ? 0 : Math.min((height ?? last) + 1, last + 1, size)
+  return { size, blocks: [], lowest: Math.min(lowest, down), down, searched: 0 }
+}
+
+/** Returns the height of the first block whose last entry is not before `timeMs`. Timestamps never decrease. */
+async function findHeight(timeMs: number, size: number, signal: AbortSignal): Promise<number> {
+  let [low, high] = [0, size]
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    const [block] = await readBlocks(middle, 1, signal)
+    if ((block?.timestamps.at(-1) ?? Number.POSITIVE_INFINITY) < timeMs) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 /** Continues a search with older blocks until FOUND_PER_SEARCH blocks match or BLOCKS_PER_SEARCH blocks are read. */
 async function continueSearch(
   start: SearchState,
-  isWanted: (entry: ListedEntry) => boolean,
+  isWanted: IsWanted,
   signal: AbortSignal,
 ): Promise<SearchState> {
   const blocks = [...start.blocks]
-  const lowest = Math.max(0, start.down - BLOCKS_PER_SEARCH)
+  const lowest = Math.max(start.lowest, start.down - BLOCKS_PER_SEARCH)
   let down = start.down
   for await (const range of rangesBelow(down - 1, lowest, signal)) {
     down = range.from
-    blocks.push(...range.blocks.filter(({ block }) => block.body.some(isWanted)))
+    blocks.push(
+      ...range.blocks.filter(({ block }) =>
+        block.body.some((entry, index) => isWanted(entry, block.timestamps[index] ?? 0)),
+      ),
+    )
     if (blocks.length >= start.blocks.length + FOUND_PER_SEARCH) break
   }
   return { ...start, blocks, down, searched: start.searched + start.down - down }

@@ -1,4 +1,5 @@
 import type { JSX } from 'preact'
+import { visible } from '../../../base/visible.js'
 import { t } from '../language/language.ts'
 import {
   base,
@@ -15,8 +16,8 @@ import { Button, Fact, Time, ViewHead } from '../parts/layout.tsx'
 import { formatFailure, Notice, Waiting } from '../parts/notices.tsx'
 import { route } from '../routing/address.ts'
 import { formatRoute, ledgerAt } from '../routing/routes.ts'
-import { visible } from '../text/visible.ts'
 import { ActivitySection } from './activity.tsx'
+import { DenialsSection } from './denials.tsx'
 import { EvidenceNotice, PeersSection } from './peers.tsx'
 import { TokensSection } from './tokens.tsx'
 
@@ -75,6 +76,7 @@ export function Node(): JSX.Element {
       <ActivitySection />
       <PeersSection />
       <TokensSection />
+      <DenialsSection />
     </>
   )
 }

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
+import { visible } from '../../../base/visible.js'
 import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { nodeStatus } from '../node/live.ts'
@@ -7,7 +8,6 @@ import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { LongText } from '../parts/json.tsx'
 import { Button, Fact, Field, Time } from '../parts/layout.tsx'
 import { FailureNotice, Loading, Notice } from '../parts/notices.tsx'
-import { visible } from '../text/visible.ts'
 
 type Peers = NonNullable<typeof nodeStatus.value>['peers']
 type ListedPeer = Extract<Peers, readonly unknown[]>[number]

@@ -1,11 +1,11 @@
 import type { JSX } from 'preact'
 import { render } from 'preact'
+import { visible } from '../../../base/visible.js'
 import { t } from '../language/language.ts'
 import { base, useAccount } from '../node/ledger.ts'
 import { finishLogin, hasLogin, readOffer, type SignInOffer, startLogin } from '../node/sign-in.ts'
 import { Button, ViewHead } from '../parts/layout.tsx'
 import { Notice } from '../parts/notices.tsx'
-import { visible } from '../text/visible.ts'
 
 /**
  * Resolves when the user may use the page: at once if the node offers no sign-in, otherwise after a sign-in at the

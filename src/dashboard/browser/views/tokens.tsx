@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
+import { visible } from '../../../base/visible.js'
 import type { Operations } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
@@ -8,24 +9,32 @@ import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useLoaded } from '../parts/hooks.ts'
 import { Button, Time } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
-import { visible } from '../text/visible.ts'
+import { type CreatedToken, CreatedTokenNotice, NewToken } from './new-token.tsx'
 
 type Token = Operations['GET /api/config/tokens']['reply']['tokens'][number]
 
 /** Number of tokens that are shown at first, and that each click adds. */
 const STEP = 20
 
-/** Lists the tokens in use, and lets the user revoke them. */
+/** Lists the tokens in use, and lets the user create and revoke tokens. */
 export function TokensSection(): JSX.Element {
   const [loaded, reload] = useLoaded('tokens', (signal) =>
     ledger.request('GET /api/config/tokens', {}, { signal }),
   )
   useChanges(() => true, reload)
   const [count, setCount] = useState(STEP)
-  const [revoking, setRevoking] = useState<Token | null>(null)
+  const [asked, setAsked] = useState<'new' | Token | null>(null)
+  const [created, setCreated] = useState<CreatedToken | null>(null)
+  const ends = { close: () => setAsked(null), done: reload }
   return (
     <section class="tokens" aria-labelledby="tokens-title">
-      <h2 id="tokens-title">{t().tokens}</h2>
+      <header class="head">
+        <h2 id="tokens-title">{t().tokens}</h2>
+        {loaded.state === 'loaded' && loaded.value.required && (
+          <Button text={t().newToken} act={() => setAsked('new')} />
+        )}
+      </header>
+      {created !== null && <CreatedTokenNotice created={created} close={() => setCreated(null)} />}
       <Waiting loaded={loaded} again={reload}>
         {({ required, since, tokens }) => {
           if (!required || since === null) return <p class="empty">{t().tokensDisabled}</p>
@@ -36,7 +45,7 @@ export function TokensSection(): JSX.Element {
               </p>
               <ul class="rows">
                 {tokens.slice(0, count).map((token) => (
-                  <TokenRow key={token.jti} token={token} revoke={() => setRevoking(token)} />
+                  <TokenRow key={token.jti} token={token} revoke={() => setAsked(token)} />
                 ))}
               </ul>
               {tokens.length > count && (
@@ -50,9 +59,8 @@ export function TokensSection(): JSX.Element {
           )
         }}
       </Waiting>
-      {revoking !== null && (
-        <RevokeToken token={revoking} close={() => setRevoking(null)} done={reload} />
-      )}
+      {asked === 'new' && <NewToken {...ends} created={setCreated} />}
+      {asked !== null && asked !== 'new' && <RevokeToken {...ends} token={asked} />}
     </section>
   )
 }

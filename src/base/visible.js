@@ -1,3 +1,5 @@
+// How texts of users are shown, on all pages. Types: visible.d.ts.
+
 /**
  * Characters that are not seen, look like a space, or change the order of the characters around them: controls, formats,
  * fillers, separators, unassigned characters and lone surrogates.
@@ -24,9 +26,9 @@ const FROM_RIGHT = new RegExp(`${WORD}(?: ${WORD})*|${RIGHT}`, 'gv')
  * Returns a name, an id or another text of a user so that no two different texts look the same: what cannot be seen is
  * shown as an escape, such as `\u{202e}`, and text from right to left does not change the order of its surroundings.
  */
-export function visible(text: string): string {
+export function visible(text) {
   if (PLAIN.test(text)) return text
-  const escaped = text.replace(IN_TEXT, (found: string, kept?: string) => {
+  const escaped = text.replace(IN_TEXT, (found, kept) => {
     if (kept !== undefined) return kept
     return Array.from(found, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`).join('')
   })
@@ -34,8 +36,8 @@ export function visible(text: string): string {
 }
 
 /** Returns JSON so that what cannot be seen is shown as an escape of JSON, such as `\u202e`. The result is the same JSON. */
-export function visibleJson(json: string): string {
-  const escaped = json.replace(IN_JSON, (found: string, kept?: string) => {
+export function visibleJson(json) {
+  const escaped = json.replace(IN_JSON, (found, kept) => {
     if (kept !== undefined) return kept
     const units = Array.from({ length: found.length }, (_, at) => found.charCodeAt(at))
     return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('')
@@ -44,7 +46,7 @@ export function visibleJson(json: string): string {
 }
 
 /** Returns a text of several lines with `visible` lines. Tabs, and spaces, which such a text shows, stay as they are. */
-export function visibleText(text: string): string {
+export function visibleText(text) {
   return text.replace(/[^\n\t]+/g, (line) => visible(line).replaceAll('\\u{20}', ' '))
 }
 
@@ -52,21 +54,21 @@ export function visibleText(text: string): string {
  * Encloses words from right to left in U+2067 and U+2069. Everything else is in its order from left to right, so a number
  * is never shown on the wrong side of a word. Source: Unicode Standard Annex 9, isolates.
  */
-function isolated(text: string): string {
+function isolated(text) {
   return text.replace(FROM_RIGHT, '\u2067$&\u2069')
 }
 
 /** Returns the text that `visible` has shown, for the clipboard. */
-export function originalText(shown: string): string {
+export function originalText(shown) {
   return shown
     .replace(/[\u2067\u2069]/g, '')
-    .replace(/(?<!\\)\\u\{([0-9a-f]{1,6})\}/g, (_, hex: string) =>
+    .replace(/(?<!\\)\\u\{([0-9a-f]{1,6})\}/g, (_, hex) =>
       String.fromCodePoint(Number.parseInt(hex, 16)),
     )
 }
 
 /** Returns `name` as the name of a file that shows its extension as it is. */
-export function toFileName(name: string): string {
+export function toFileName(name) {
   return visible(name)
     .replace(/[\u2067\u2069]/g, '')
     .replace(/[\\/:*?"<>|]/g, '_')
