@@ -3,7 +3,7 @@ import { type Block, packPosition, parseEntryHead } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { type EntryFilter, entryFilter } from './entry-filter.ts'
-import { blockPages, type ListRange } from './pages.ts'
+import { blockPages, findHeight, type ListRange } from './pages.ts'
 
 /** Maximum entries that one search reads. The block that reaches it is read completely. */
 const SCANNED_ENTRIES_MAX = 200_000
@@ -52,8 +52,11 @@ export async function* searchEntries(
   store: StoreReader,
   { filter, from, to }: EntrySearch,
 ): AsyncGenerator<FoundEntries> {
-  const offset = await findHeight(store, from)
-  const end = to === null ? Number.MAX_SAFE_INTEGER : await findEnd(store, to)
+  const offset = 'height' in from ? from.height : await findHeight(store, from.timeMs)
+  let end = Number.MAX_SAFE_INTEGER
+  if (to !== null && 'height' in to) end = to.height
+  // The last block can have entries before and after the end.
+  else if (to !== null) end = (await findHeight(store, to.timeMs)) + 1
   const fromMs = 'timeMs' in from ? from.timeMs : 0
   const toMs = to !== null && 'timeMs' in to ? to.timeMs : Number.POSITIVE_INFINITY
   let [scanned, characters] = [0, 0]
@@ -81,25 +84,6 @@ function matchingEntries(block: Block, filter: EntryFilter | null): FoundEntry[]
     if (filter !== null && !filter.matches(parseEntryHead(text))) return []
     return [{ position: packPosition(height, index), timestamp: timestamps[index] ?? 0, text }]
   })
-}
-
-/** Returns the height of the block after the last block that can have entries before `to`. */
-async function findEnd(store: StoreReader, to: ChainPoint): Promise<number> {
-  return (await findHeight(store, to)) + ('timeMs' in to ? 1 : 0)
-}
-
-/** Returns the height of the first block whose last entry is not before `point`. Timestamps never decrease. */
-async function findHeight(store: StoreReader, point: ChainPoint): Promise<number> {
-  if ('height' in point) return point.height
-  let low = 0
-  let high = ((await store.head(store.serverId))?.height ?? -1) + 1
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2)
-    const [block] = await store.blocks(store.serverId, middle, 1)
-    if ((block?.timestamps.at(-1) ?? Number.POSITIVE_INFINITY) < point.timeMs) low = middle + 1
-    else high = middle
-  }
-  return low
 }
 
 /** Reads blocks like `blockPages`, but only with the entries of `db`. Such a block cannot be verified. */

@@ -111,6 +111,20 @@ export function blockPages(store: StoreReader, range: ListRange): AsyncGenerator
   })
 }
 
+/**
+ * Returns the height of the first block whose last entry was recorded at `timeMs` or later, or the height after the last
+ * block. Timestamps never decrease along the chain.
+ */
+export async function findHeight(store: StoreReader, timeMs: number): Promise<number> {
+  let [low, high] = [0, ((await store.head(store.serverId))?.height ?? -1) + 1]
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    if (((await store.blockTime(middle)) ?? Number.POSITIVE_INFINITY) < timeMs) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
 /** Throws FILTER_AFTER_ORDER if the filter has an order. */
 export function requireCreationOrder(order: Filter['order']): void {
   if (order.length === 0) return

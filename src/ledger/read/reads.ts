@@ -17,6 +17,7 @@ import { Aggregation, type AggregationQuery, type Group } from './aggregation.ts
 import { ChainCount, type ChainSize } from './chain-count.ts'
 import {
   type AsOf,
+  findHeight,
   type ItemQuery,
   itemPages,
   type ListRange,
@@ -103,14 +104,7 @@ export class LedgerReads {
     if (timeMs > this.#clock.now()) {
       throw new LedgerError('HEIGHT_UNKNOWN', `${time} is in the future`)
     }
-    // Timestamps never decrease along the chain.
-    let [height, above] = [-1, (await this.#height()) + 1]
-    while (above - height > 1) {
-      const middle = Math.floor((height + above) / 2)
-      const blockMs = (await this.#store.blockTime(middle)) ?? Number.POSITIVE_INFINITY
-      if (blockMs <= timeMs) height = middle
-      else above = middle
-    }
+    const height = (await findHeight(this.#store, timeMs + 1)) - 1
     if (height >= 0) return stateAfter(height)
     throw new LedgerError('HEIGHT_UNKNOWN', `the first block was recorded after ${time}`)
   }
