@@ -78,7 +78,7 @@ export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
       const { db, at, ...lists } = query
       requireScope(caller, { db, level: 'read' })
       const asOf = await requireState(ledger, at, reply)
-      const same = sameState(reply, asOf, headers)
+      const same = await sameState(reply, ledger, asOf, headers)
       if (same !== null) return same
       const aggregation = aggregationQuery(requireOnlyWhere(parseFilter(query)), lists)
       const result = await ledger.read.aggregate(db, aggregation, disconnection(reply), asOf)

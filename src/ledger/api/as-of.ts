@@ -76,18 +76,20 @@ function requireTime(at: string): number {
 }
 
 /**
- * Adds the entity tag of a reply about a past state. Returns a reply with status 304 if the client has this state, else
- * null.
+ * Adds the entity tag of a reply about a past state: its height and, because erasures change what is left of it, their
+ * number. Returns a reply with status 304 if the client has this state, else null.
  */
-export function sameState(
+export async function sameState(
   reply: FastifyReply,
+  { store }: LedgerService,
   asOf: AsOf | null,
   headers: FastifyRequest['headers'],
-): FastifyReply | null {
+): Promise<FastifyReply | null> {
   if (asOf === null) return null
-  const { height } = asOf
-  reply.header('etag', `"${height}"`)
+  const erased = await store.countErased()
+  const tag = erased === 0 ? `${asOf.height}` : `${asOf.height}-${erased}`
+  reply.header('etag', `"${tag}"`)
   const precondition = readPrecondition({ headers })
-  const isSame = precondition !== null && readStatus(precondition, `${height}`) === 304
+  const isSame = precondition !== null && readStatus(precondition, tag) === 304
   return isSame ? reply.code(304).send() : null
 }

@@ -198,7 +198,7 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
     }),
     async ({ params: { db, id }, query, headers }, reply) => {
       const asOf = await requireState(ledger, query.at, reply)
-      const same = sameState(reply, asOf, headers)
+      const same = await sameState(reply, ledger, asOf, headers)
       if (same !== null) return same
       const range = { ...requireRange(query), after: query.after ?? '' }
       const pages = await ledger.attachments.list(db, id, range, asOf)

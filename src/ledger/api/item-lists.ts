@@ -40,7 +40,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
     async ({ params: { db }, query, method, headers }, reply) => {
       if (isFlagSet(query.proof)) return sendList(reply, ledger, db, query)
       const asOf = await requireState(ledger, query.at, reply)
-      const same = sameState(reply, asOf, headers)
+      const same = await sameState(reply, ledger, asOf, headers)
       if (same !== null) return same
       const docs = isFlagSet(query.docs) && method !== 'HEAD'
       const options = {

@@ -86,7 +86,7 @@ function databaseListRoute(app: HttpApp, ledger: LedgerService): void {
       const isReadable = (db: string) => may(caller, { db, level: 'read' })
       const asOf = await requireState(ledger, query.at, reply)
       const at = asOf === null ? {} : { at: asOf.height }
-      const same = sameState(reply, asOf, headers)
+      const same = await sameState(reply, ledger, asOf, headers)
       if (same !== null) return same
       const counted = isFlagSet(query.count)
         ? await ledger.read.countEach(isReadable, disconnection(reply), asOf)

@@ -284,6 +284,17 @@ it('names the height, is cacheable forever if `at` is a height, and answers 304 
   expect((await get('/api/fruit/y?at=2027-01-15T08:00:02Z')).status).toBe(404)
 })
 
+it('sends a client that has a past state this state again after an erasure', async () => {
+  await fill()
+  await node.send('POST', '/api/fruit/x', { n: 3 })
+  const before = await get('/api/fruit?at=1&docs=1')
+  expect([before.json.docs, before.sent.get('etag')]).toEqual([[{ id: 'x', n: 1 }], '"1"'])
+  await node.send('POST', '/api/fruit/x/erase', {})
+  const after = await get('/api/fruit?at=1&docs=1', { 'if-none-match': '"1"' })
+  expect([after.json.docs, after.sent.get('etag')]).toEqual([[{ id: 'x' }], '"1-1"'])
+  expect((await get('/api/fruit?at=1&docs=1', { 'if-none-match': '"1-1"' })).status).toBe(304)
+})
+
 it('rejects heights and times that are out of range, malformed or ignored, and says so', async () => {
   await fill()
   const refused = async (path: string) => {
