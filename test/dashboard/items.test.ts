@@ -124,7 +124,9 @@ describe('a table of items', () => {
     expect(formatCsv(ITEMS, ['name', 'at.town', 'list', 'gone'])).toBe(
       'id,name,at.town,list,gone\r\n' + 'a,"x, ""y""",Oslo,,\r\n' + 'b,\'=1+1,,"[1,2]",\r\n',
     )
-    expect(formatCsv([{ id: '1', n: '\uff1d1+1' }], ['n'])).toBe("id,n\r\n1,'\uff1d1+1\r\n")
+    for (const n of ['\uff1d1+1', ' =1+1', '\u3000@a']) {
+      expect(formatCsv([{ id: '1', n }], ['n'])).toBe(`id,n\r\n1,'${n}\r\n`)
+    }
     expect(formatCsv([{ id: '1', n: -5 }], ['n'])).toBe('id,n\r\n1,-5\r\n')
     expect(formatCsv([{ id: '1', n: 'a,b' }], ['n'], '\t')).toBe('id\tn\r\n1\ta,b\r\n')
   })

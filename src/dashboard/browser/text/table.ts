@@ -98,6 +98,6 @@ function formatCell(value: unknown, separator: string): string {
 
 /** Adds an apostrophe to a text that starts like a formula, so that spreadsheets do not evaluate the text. */
 function withoutFormula(text: string): string {
-  // Some versions of Excel take the wide forms for the narrow ones.
-  return /^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text
+  // Some programs remove spaces at the start, or take the wide forms for the narrow ones.
+  return /^(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/.test(text) ? `'${text}` : text
 }
