@@ -2,11 +2,13 @@
 import { afterEach, expect, it, vi } from 'vitest'
 import { ClientError } from '../../src/client/index.ts'
 
-const record = vi.hoisted(() => vi.fn())
+const { record, query } = vi.hoisted(() => ({ record: vi.fn(), query: vi.fn() }))
 // Not a literal path, because the types of browsers are not those of this test.
 const load = (name: string) => import(`../../src/dashboard/browser/node/${name}.ts`)
-vi.mock('../../src/dashboard/browser/node/ledger.ts', () => ({ ledger: { record } }))
-afterEach(() => record.mockReset())
+vi.mock('../../src/dashboard/browser/node/ledger.ts', () => ({
+  ledger: { record, size: async () => 8, database: () => ({ query }) },
+}))
+afterEach(() => vi.resetAllMocks())
 
 it('selects nothing if the conditions are not a JSON object, although the node could read them', async () => {
   const { toFilter } = await load('matches')
@@ -36,4 +38,16 @@ it('sends batches of at most 4 MiB of UTF-8, and refuses a record alone that the
     ['BODY_TOO_LARGE'],
   ])
   expect(Math.max(...sizes)).toBeLessThan(4.1 * 1024 * 1024)
+})
+
+it('saves a CSV of one state, so that no member of an item that changes meanwhile is left out', async () => {
+  const { exportCsv } = await load('export')
+  query.mockImplementation(async function* ({ at }: { at: number }) {
+    yield { id: 'a', n: at }
+  })
+  const { signal } = new AbortController()
+  const csv = await exportCsv({ db: 'fruit', where: '{"n":7}', signal }, () => {})
+  expect(await csv.text()).toBe('id,n\r\na,7\r\n')
+  const options = { filter: { where: { n: 7 } }, pageSize: 1_000, signal, at: 7 }
+  expect(query.mock.calls).toEqual([[options], [options]])
 })

@@ -1,4 +1,5 @@
 import { formatCsv, type ListedItem, memberPaths } from '../text/table.ts'
+import { ledger } from './ledger.ts'
 import { type Matches, readMatches } from './matches.ts'
 
 /** Number of items after which the text so far is handed to the browser, which may store it outside of memory. */
@@ -18,10 +19,12 @@ export async function exportNdjson(
 }
 
 /**
- * Returns all matching items as CSV, with a column for every member of every item: the items are read twice. The file
- * starts with a byte order mark if it contains other characters than those of ASCII.
+ * Returns all matching items as CSV, with a column for every member of every item: the items are read twice, in the same
+ * state, so that no member is left out. The file starts with a byte order mark if it contains other characters than those of ASCII.
  */
-export async function exportCsv(matches: Matches, progress: (done: number) => void): Promise<Blob> {
+export async function exportCsv(given: Matches, progress: (done: number) => void): Promise<Blob> {
+  const { db, signal } = given
+  const matches = { ...given, at: (await ledger.size({ db, signal })) - 1 }
   const paths = new Set<string>()
   for await (const item of readMatches(matches)) {
     for (const path of memberPaths([item])) paths.add(path)

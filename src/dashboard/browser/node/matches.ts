@@ -10,13 +10,15 @@ export interface Matches {
   /** Conditions as JSON, or null for all items. */
   readonly where: string | null
   readonly signal: AbortSignal
+  /** Height of the state that is read; absent for the current state. */
+  readonly at?: number
 }
 
 const PAGE = 1_000
 
 /** Returns the options of a query with conditions as JSON. */
-function toOptions({ where, signal }: Matches) {
-  return { ...toFilter(where), pageSize: PAGE, signal }
+function toOptions({ where, signal, at }: Matches) {
+  return { ...toFilter(where), pageSize: PAGE, signal, at }
 }
 
 /** Returns the filter of conditions as JSON, or nothing for null. Errors: ClientError, so that nothing is read unfiltered. */
