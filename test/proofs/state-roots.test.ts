@@ -73,6 +73,28 @@ async function restored(folder: string, { url, service }: LedgerNode): Promise<s
   return target
 }
 
+interface NotedState {
+  readonly note: string
+  readonly size: number
+  readonly root: string
+}
+
+/** Compares the states of former heights with those that are computed after all erasures, also by a mirror. */
+async function compareLate(node: LedgerNode, notes: readonly NotedState[]): Promise<void> {
+  const { serverId } = node.service
+  const { key } = parseNodeKey(node.service.log.verifierKey)
+  const folder = temporaryFolder()
+  const mirror = await Mirror.open({ folder, serverId, key, durable: false })
+  await pull(mirror, new PeerClient({ url: node.url, serverId, allowPrivate: true }))
+  for (const { note, size, root } of notes) {
+    await mirror.compareState(note)
+    expect([size, mirror.evidence]).toEqual([size, null])
+    expect([size, await rootOfFolder(folder, size)]).toEqual([size, root])
+  }
+  expect(notes.length === 0 || hasState(folder)).toBe(true)
+  await mirror.close()
+}
+
 /** Compares the roots after each of `histories` histories of one node, and those of copies after the last. */
 async function compareRoots(histories: number, dice: Dice): Promise<void> {
   const folders = [temporaryFolder(), temporaryFolder()] as const
@@ -82,6 +104,7 @@ async function compareRoots(histories: number, dice: Dice): Promise<void> {
   const mirror = await Mirror.open({ folder: folders[1], serverId, key, durable: false })
   const source = new PeerClient({ url: node.url, serverId, allowPrivate: true })
   const model: StateModel = new Map()
+  const notes: NotedState[] = []
   let size = 0
   let root = ''
   for (let n = 0; n < histories; n += 1) {
@@ -96,14 +119,16 @@ async function compareRoots(histories: number, dice: Dice): Promise<void> {
     await pull(mirror, source)
     await mirror.compareState(text)
     expect([mirror.evidence, size === 0 || hasState(folders[1])]).toEqual([null, true])
+    notes.push({ note: text, size, root })
   }
   await mirror.close()
+  await compareLate(node, notes)
   expect(await rootOfFolder(folders[1], size)).toBe(root)
   expect(await rootOfFolder(await restored(folders[0], node), size)).toBe(root)
   await node.close()
   expect(await rootOfFolder(await imported(folders[0]), size)).toBe(root)
 }
 
-it('the state has one root at the node, its mirror, a restored and an imported copy, and by the reference page', async () => {
+it('the state has one root at the node, its mirror, a restored and an imported copy, and by the reference page, also of former heights after erasures', async () => {
   for (let n = 0; n < NODES; n += 1) await compareRoots(HISTORIES, new Dice(n + 1))
 })

@@ -5,8 +5,8 @@ import { mapRoot, sha256 } from './map-root.ts'
 
 interface ItemModel {
   position: string
-  /** Positions by name. */
-  attachments: Record<string, string>
+  /** Position of the newest change of an attachment, or null. */
+  attachments: string | null
 }
 
 /** The databases of a chain, with the state of their items. */
@@ -32,7 +32,6 @@ function replayEntry(model: StateModel, entry: Record<string, unknown>, position
   const item = entry.item as { id: string } | undefined
   const id = item?.id ?? String(entry.id)
   const items = model.get(db)?.items
-  const attachment = entry.attachment as { name?: string } | undefined
   switch (entry.method) {
     case 'create_db':
       model.set(db, { position, items: new Map() })
@@ -41,21 +40,18 @@ function replayEntry(model: StateModel, entry: Record<string, unknown>, position
       model.delete(db)
       break
     case 'create_item':
-      items?.set(id, { position, attachments: {} })
+      items?.set(id, { position, attachments: null })
       break
     case 'update_item':
-      items?.set(id, { position, attachments: items.get(id)?.attachments ?? {} })
+      items?.set(id, { position, attachments: items.get(id)?.attachments ?? null })
       break
     case 'delete_item':
       items?.delete(id)
       break
     case 'create_attachment':
     case 'delete_attachment': {
-      const attachments = items?.get(id)?.attachments
-      // An erased attachment has no name.
-      if (attachments === undefined || attachment?.name === undefined) break
-      if (entry.method === 'create_attachment') attachments[attachment.name] = position
-      else delete attachments[attachment.name]
+      const changed = items?.get(id)
+      if (changed !== undefined) changed.attachments = position
     }
   }
 }
@@ -65,11 +61,7 @@ export function modelRoot(model: StateModel): Buffer {
   return mapRoot(
     [...model].map(([db, { position, items }]) => {
       const leaves = [...items].map(([id, { position: at, attachments }]) => {
-        const names = Object.keys(attachments)
-        const sorted = names
-          .map((name) => `"${sha256(name).toString('hex')}":"${attachments[name]}"`)
-          .sort()
-        const list = names.length === 0 ? '' : `"attachments":{${sorted.join()}},`
+        const list = attachments === null ? '' : `"attachments":"${attachments}",`
         return [sha256(id), `{${list}"position":"${at}"}`] as const
       })
       return [sha256(db), `{"items":"${mapRoot(leaves).toString('hex')}","position":"${position}"}`]

@@ -1,5 +1,4 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import { parsePosition, positionText } from '../entry.ts'
 import { fromHex, HASH_BYTES, toHex } from '../hashes.ts'
 import {
@@ -11,17 +10,17 @@ import {
 } from './checkpoint.ts'
 
 // The current state of a chain: a map with a leaf for each database, by its name, and a map for each database with a leaf
-// for each item, by its id. `map.ts` defines their roots. The value of a leaf is canonical JSON.
+// for each item, by its id. `state-map.ts` defines their roots. The value of a leaf is canonical JSON.
 
 /** The current revision of an item. */
 export interface ItemState {
   /** Packed position of the newest entry that created or changed the item. */
   readonly position: number
   /**
-   * Packed positions of the entries that created the attachments of the item, by `mapKey` of their names in hexadecimal
-   * digits: an erased name must not stay in a map.
+   * Packed position of the newest entry that created or deleted an attachment of the item, since the item was created;
+   * null if there is none. Not the attachments by name, because an erased entry has no name.
    */
-  readonly attachments: ReadonlyMap<string, number>
+  readonly attachments: number | null
 }
 
 export interface DatabaseState {
@@ -31,26 +30,20 @@ export interface DatabaseState {
   readonly items: Uint8Array
 }
 
-/** Formats the value of an item's leaf: `{"attachments":{"<64 hex digits>":"8.0"},"position":"7.0"}`. */
+/** Formats the value of an item's leaf: `{"attachments":"8.0","position":"7.0"}`. */
 export function formatItemState({ position, attachments }: ItemState): string {
-  const at = `"position":"${positionText(position)}"`
-  if (attachments.size === 0) return `{${at}}`
-  const texts = [...attachments].map(([name, created]) => `"${name}":"${positionText(created)}"`)
-  return `{"attachments":{${texts.sort().join()}},${at}}`
+  const newest = attachments === null ? '' : `"attachments":"${positionText(attachments)}",`
+  return `{${newest}"position":"${positionText(position)}"}`
 }
 
 /** Parses what `formatItemState` returns; otherwise null. */
 export function parseItemState(text: string): ItemState | null {
-  const { attachments = {}, position, ...others } = parsedObject(text)
-  if (!isJsonObject(attachments) || Object.keys(others).length > 0) return null
-  const packed = toPosition(position)
-  const named = new Map<string, number>()
-  for (const [name, value] of Object.entries(attachments)) {
-    named.set(name, /^[0-9a-f]{64}$/.test(name) ? (toPosition(value) ?? -1) : -1)
-  }
-  if (packed === null || [...named.values()].includes(-1)) return null
-  const state = { position: packed, attachments: named }
-  return formatItemState(state) === text ? state : null
+  const [, newest, at = ''] =
+    /^\{(?:"attachments":"([0-9.]+)",)?"position":"([0-9.]+)"\}$/.exec(text) ?? []
+  const position = parsePosition(at)
+  const attachments = newest === undefined ? null : parsePosition(newest)
+  if (position === null || (newest !== undefined && attachments === null)) return null
+  return { position, attachments }
 }
 
 /** Formats the value of a database's leaf: `{"items":"<64 hex digits>","position":"0.0"}`. */
@@ -64,19 +57,6 @@ export function parseDatabaseState(text: string): DatabaseState | null {
     /^\{"items":"([0-9a-f]{64})","position":"([0-9.]+)"\}$/.exec(text) ?? []
   const packed = parsePosition(position)
   return packed === null ? null : { position: packed, items: fromHex(items) }
-}
-
-function toPosition(value: Json | undefined): number | null {
-  return typeof value === 'string' ? parsePosition(value) : null
-}
-
-function parsedObject(text: string): Record<string, Json> {
-  try {
-    const value = parseJson(text)
-    return isJsonObject(value) ? value : {}
-  } catch {
-    return {}
-  }
 }
 
 /** The state after the first `size` blocks of a log. */

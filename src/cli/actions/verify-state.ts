@@ -26,9 +26,8 @@ export async function verifyState(path: string, flags: VerifyFlags): Promise<voi
     const { db, id, kind, state, revision } = proven
     if (flags.chain !== undefined) await requireState(state, flags)
     const position = revision === null ? null : positionText(revision.position)
-    const attachments = Object.fromEntries(
-      [...(revision?.attachments ?? [])].map(([name, at]) => [name, positionText(at)]),
-    )
+    const newest = revision?.attachments ?? null
+    const attachments = newest === null ? null : positionText(newest)
     const about = {
       current: 'The proof is valid: this is the newest revision of the item.',
       absent: 'The proof is valid: the database has no such item.',
@@ -38,7 +37,7 @@ export async function verifyState(path: string, flags: VerifyFlags): Promise<voi
       ...{ log: key.name, state: `after ${state.size} blocks`, database: db, item: id, position },
       time: revision === null ? null : isoTime(revision.timestamp),
       entry: revision === null ? null : JSON.stringify(revision.entry),
-      attachment: Object.entries(attachments).map(([name, at]) => `${name}, ${at}`),
+      attachments: attachments === null ? null : `changed at ${attachments}`,
     })
     const json = {
       ...{ status: true, kind, db, id, size: state.size, position },

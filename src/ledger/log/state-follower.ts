@@ -33,13 +33,14 @@ class ItemChange {
   #isNew = false
   /** Packed position of the newest revision; null if the item was deleted, undefined if it is unchanged. */
   #position: number | null | undefined
-  /** Changed attachments by the key of their name: their positions, or null for deleted ones. */
-  #attachments: Map<string, number | null> | null = null
+  /** Newest change of the attachments before any other change; counts only if the item is stored. */
+  #firstAttached: number | null = null
+  /** Newest change of the attachments after that. */
+  #attached: number | null = null
 
   create(position: number): void {
-    this.#isNew = true
+    this.delete()
     this.#position = position
-    this.#attachments = null
   }
 
   update(position: number): void {
@@ -49,12 +50,13 @@ class ItemChange {
   delete(): void {
     this.#isNew = true
     this.#position = null
-    this.#attachments = null
+    this.#firstAttached = null
+    this.#attached = null
   }
 
-  attach(name: string, position: number | null): void {
-    this.#attachments ??= new Map()
-    this.#attachments.set(name, position)
+  attach(position: number): void {
+    if (this.#position === undefined) this.#firstAttached = position
+    else if (this.#position !== null) this.#attached = position
   }
 
   /** The change of the item's value in its map. */
@@ -63,12 +65,8 @@ class ItemChange {
     const position = this.#position === undefined ? (stored?.position ?? null) : this.#position
     // An attachment of an item that does not exist has no effect.
     if (position === null) return null
-    const attachments = new Map(stored?.attachments)
-    for (const [name, created] of this.#attachments ?? []) {
-      if (created === null) attachments.delete(name)
-      else attachments.set(name, created)
-    }
-    return formatItemState({ position, attachments })
+    const before = stored === null ? null : (this.#firstAttached ?? stored.attachments)
+    return formatItemState({ position, attachments: this.#attached ?? before })
   }
 }
 
@@ -165,15 +163,9 @@ export class StateFollower {
         this.#item(db, entry.id)?.delete()
         return
       case 'create_attachment':
-      case 'delete_attachment': {
-        const { name } = entry.attachment
-        if (name === undefined) return
-        this.#item(db, entry.id)?.attach(
-          toHex(mapKey(name)),
-          method === 'create_attachment' ? position : null,
-        )
+      case 'delete_attachment':
+        this.#item(db, entry.id)?.attach(position)
         return
-      }
       case 'erase_item':
     }
   }

@@ -90,6 +90,13 @@ export class StateKeeper {
     this.#opened = null
   }
 
+  /** Removes the file, so that the state is followed again from the first block. */
+  remove(): void {
+    this.close()
+    this.#committed = NONE
+    for (const suffix of ['', '-wal', '-shm']) rmSync(this.#path + suffix, { force: true })
+  }
+
   async #follow(follower: StateFollower, size: number): Promise<void> {
     const end = Math.min(size, follower.size + BLOCKS_MAX)
     while (follower.size < end && follower.changes < CHANGES_MAX) {
@@ -123,10 +130,8 @@ export class StateKeeper {
     try {
       return work()
     } catch {
-      this.close()
-      this.#committed = NONE
       this.#skips = SKIPS_AFTER_FAILURE
-      for (const suffix of ['', '-wal', '-shm']) rmSync(this.#path + suffix, { force: true })
+      this.remove()
       return null
     }
   }

@@ -10,6 +10,7 @@ import {
   type VerifierKey,
 } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
+import { recomputeState } from '../log/recomputed-state.ts'
 import { StateKeeper } from '../log/state-keeper.ts'
 
 interface OpenedState extends SignedState {
@@ -22,6 +23,7 @@ interface OpenedState extends SignedState {
  */
 export class ComparedState {
   readonly #key: VerifierKey
+  readonly #store: Pick<StoreReader, 'serverId' | 'blocks' | 'treeNodes'>
   readonly #keeper: StateKeeper
   /** The signed state to compare next; null after a comparison. */
   #next: OpenedState | null = null
@@ -33,6 +35,7 @@ export class ComparedState {
     key: VerifierKey,
   ) {
     this.#key = key
+    this.#store = store
     // The file has the recomputed state, with the signature of the owner if the owner has signed this state.
     this.#keeper = new StateKeeper(folder, store, (state) => {
       const text = `${stateText(key, state)}\n`
@@ -65,7 +68,13 @@ export class ComparedState {
     const stored = this.#keeper.note ?? ''
     const computed = parseState(this.#key, stored.slice(0, stored.indexOf('\n\n') + 1))
     if (computed.size !== state.size || equalBytes(computed.root, state.root)) return null
-    return stateEvidence(state, [checkpoint, state.note], computed.root)
+    // The file of this node may be wrong, so evidence needs a second computation from the blocks alone.
+    const { size: blocks, root, log } = await recomputeState(this.#store, state.size)
+    if (blocks === state.size && equalBytes(log, state.log) && !equalBytes(root, state.root)) {
+      return stateEvidence(state, [checkpoint, state.note], root)
+    }
+    this.#keeper.remove()
+    return null
   }
 
   close(): void {

@@ -22,7 +22,7 @@ class ProvenState:
     has_database: bool
     size: int  # blocks of the signed log
 
-EMPTY, VALUE = bytes(32), rf'\{{(?:"attachments":\{{(?:"{HEX}":"{POSITION}",?)+\}},)?"position":"({POSITION})"\}}'
+EMPTY, VALUE = bytes(32), rf'\{{(?:"attachments":"{POSITION}",)?"position":"({POSITION})"\}}'
 
 def bit(key: bytes, depth: int) -> int: return key[depth // 8] >> (7 - depth % 8) & 1
 
