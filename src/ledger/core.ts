@@ -5,6 +5,7 @@ export {
   type FoundItem,
   isDatabaseUrl,
   type RevisionRange,
+  SORTED_ITEMS_MAX,
   StoreError,
   storedJson,
   type Turn,

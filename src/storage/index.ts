@@ -73,6 +73,7 @@ export {
   IDEMPOTENCY_RECORDS_KEPT_MS,
   type IdempotencyRecord,
   type NewIdempotencyRecord,
+  SORTED_ITEMS_MAX,
 } from './port/store.ts'
 export type { SharedText } from './postgres/shared-texts.ts'
 export { STATE_FILE, StateFile, type StateHead } from './state/state-file.ts'

@@ -6,11 +6,14 @@ import {
   type Subject,
 } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
+import type { SortValue } from '../../filter/index.ts'
+import { SORTED_ITEMS_MAX, StoreError } from '../../ledger/core.ts'
 import { NetworkError } from '../errors.ts'
 import type { AccessOperation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
 import {
   countRows,
+  ResourceOrder,
   type ResourceReader,
   readBatch,
   type Selection,
@@ -174,10 +177,48 @@ export class Guard implements ResourceReader {
 
   /** Yields the selected resources that the caller may read. `limit` and `offset` count only these resources. */
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
-    const { type } = selection
     const all = this.#readsAll(selection)
     if (all === true) yield* this.database.select(selection)
     if (all !== null) return
+    try {
+      yield* this.#selectReadable(selection)
+    } catch (error) {
+      // The store counts all resources, but only the number of readable resources may show. Nothing was yielded yet.
+      if (!(error instanceof StoreError) || error.code !== 'SEARCH_TOO_LARGE') throw error
+      if (selection.order.length === 0) throw error
+      yield* this.#sortReadable(selection)
+    }
+  }
+
+  /** Sorts the readable resources in memory by their keys, and then reads them again. Errors: SEARCH_TOO_LARGE. */
+  async *#sortReadable(selection: Selection): AsyncGenerator<StoredResource[]> {
+    const { type, offset } = selection
+    const limit = selection.limit ?? Number.POSITIVE_INFINITY
+    const order = new ResourceOrder(selection)
+    let found: { readonly id: string; readonly keys: readonly SortValue[] }[] = []
+    const sort = () => {
+      found.sort((one, other) => order.compare(one.keys, other.keys))
+      found = found.slice(0, offset + limit)
+    }
+    const all = { ...selection, order: [], limit: null, offset: 0 }
+    for await (const page of this.#selectReadable(all)) {
+      for (const each of page.splice(0)) found.push({ id: each.id, keys: order.sortValues(each) })
+      if (found.length > 2 * (offset + limit) + 1_000) sort()
+      if (found.length > SORTED_ITEMS_MAX) {
+        const message = `more than ${SORTED_ITEMS_MAX} resources to sort: give a smaller limit`
+        throw new StoreError('SEARCH_TOO_LARGE', message)
+      }
+      yield []
+    }
+    sort()
+    const targets = found.slice(offset).map(({ id }) => ({ type: type.qualifiedName, id }))
+    for await (const batch of this.readAll(targets)) {
+      yield batch.splice(0).filter((resource) => resource !== null)
+    }
+  }
+
+  async *#selectReadable(selection: Selection): AsyncGenerator<StoredResource[]> {
+    const { type } = selection
     let skip = selection.offset
     let left = selection.limit ?? Number.POSITIVE_INFINITY
     const pages = this.database.select({ ...selection, limit: null, offset: 0 })
