@@ -50,6 +50,10 @@ it('a processor can use the calls of resources, of events and of the serializer'
   const node = await started()
   const results: [string, string][] = [
     [
+      'return new Date(0) + String(new Date(NaN))',
+      'Thu Jan 01 1970 00:00:00 GMT+0000 (Coordinated Universal Time)Invalid Date',
+    ],
+    [
       `const b = box(); b.setPropertyValue('n', 9); b.addArrayValue('tags', 'x'); b.addArrayValue('tags', 'y')
        b.setIdentifier('c'); const p = getFactory().newRelationship('org.shop', 'Person', 'p')
        return [b.n, b.tags.join('+'), b.id, b.isRelationship(), b.isResource(), p.isRelationship(), p.isResource()]`,
@@ -129,6 +133,10 @@ it('a processor cannot set, read or make what is not valid, and learns why in th
     [`assert.deepEqual({ a: [1] }, { a: [2] })`, 'the values are not deepEqual'],
     [`assert.notEqual(1, '1')`, '1 != 1'],
     [`assert.throws(() => {})`, 'Missing expected exception.'],
+    [
+      `getSerializer().toJSON(getFactory().newRelationship('org.shop', 'Person', 'p'))`,
+      'Read org.shop.Person#p from its registry',
+    ],
     [`await query('none')`, 'The specified query does not exist'],
   ]
   for (const [code, message] of results) {

@@ -197,7 +197,9 @@ class QueryParser {
       return { kind: 'contains', path: this.#path(), values: [left], where: null, at }
     }
     const operator = this.#operator()
+    const isNested = tokens.accept('(')
     const right = this.#operand()
+    if (isNested) tokens.expect(')')
     return { kind: 'compare', operator, left, right, at }
   }
 
@@ -221,8 +223,8 @@ class QueryParser {
     tokens.expect('[')
     const values: Operand[] = []
     while (!tokens.is(']')) {
-      if (values.length > 0) tokens.expect(',')
       values.push(this.#element())
+      if (!tokens.is(']')) tokens.expect(',')
     }
     tokens.take()
     return values
@@ -258,7 +260,7 @@ class QueryParser {
       tokens.take()
       return { kind: 'value', value: constant, at }
     }
-    if (kind === 'name' && text.startsWith(PARAMETER)) {
+    if (kind === 'name' && text.startsWith(PARAMETER) && text !== PARAMETER) {
       tokens.take()
       return { kind: 'parameter', name: text.slice(PARAMETER.length), at }
     }

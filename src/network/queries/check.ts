@@ -134,8 +134,9 @@ class QueryChecker {
     const name = path.join('.')
     const property = this.#find(path, holder)
     if (property === null) {
-      // Like Composer, accepts an unknown property, unless its type is needed for a parameter or a nested condition.
-      if (where !== null || values.some(({ kind }) => kind === 'parameter')) {
+      // Like Composer, accepts an unknown property, unless it is a path, or its type is needed.
+      const isNested = path.length > 1 || where !== null
+      if (isNested || values.some(({ kind }) => kind === 'parameter')) {
         this.#wrong(at, `${holder.name} has no property ${name}`)
       } else this.#warn(`${holder.name} has no property ${name}`)
       return
@@ -164,7 +165,9 @@ class QueryChecker {
     if (operand.kind !== 'value' || isCompound(property)) return
     if (this.#fits(operand.value, property)) return
     const text = `${JSON.stringify(operand.value)} does not have the type of ${property.name}`
-    if (strict) this.#wrong(operand.at, text)
+    // Like Composer, accepts every text for a relationship.
+    if (strict && !(property.relationship && typeof operand.value === 'string'))
+      this.#wrong(operand.at, text)
     else this.#warn(text)
   }
 

@@ -97,7 +97,11 @@ const FACTORY = {
   newRelationship(namespace, type, id) {
     const name = `${namespace}.${type}`
     typeNamed(name)
-    return resourceAt(name, id)
+    const isMade = !IDENTITIES.has(`${name}#${id}`)
+    const resource = resourceAt(name, id)
+    // The network has not sent its resource, and would not send it if the script ran again.
+    STATE.get(resource).isMade = isMade
+    return resource
   },
   newConcept: (namespace, type) => newConcept(`${namespace}.${type}`),
   newTransaction: (namespace, type, id) =>
@@ -333,6 +337,13 @@ const SHOWN = { toLocaleString: 'both', toLocaleDateString: 'date', toLocaleTime
 for (const [name, shown] of Object.entries(SHOWN)) {
   define(Date.prototype, name, function (_locales, options) {
     return formatLocaleDate(this, options, shown)
+  })
+}
+for (const name of ['toString', 'toTimeString']) {
+  const plain = Date.prototype[name]
+  define(Date.prototype, name, function () {
+    const zone = Number.isNaN(this.getTime()) ? '' : ' (Coordinated Universal Time)'
+    return plain.call(this) + zone
   })
 }
 define(String.prototype, 'localeCompare', function (other, _locales, options) {

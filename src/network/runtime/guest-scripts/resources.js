@@ -233,6 +233,7 @@ function resourceWith(json) {
   }
   const state = STATE.get(resource)
   state.isReference = false
+  state.isMade = false
   if (CALL.isShort) fill(state.values, MODEL[state.type], json)
   else load(state, json)
   return resource
@@ -248,7 +249,7 @@ function load(state, json) {
 function instanceOf(type, id, loaded) {
   const values = Object.create(id === null ? Concept.prototype : Identified.prototype)
   if (id !== null) values[MODEL[type].identifier] = id
-  STATE.set(values, { type, id, loaded, values, isReference: false })
+  STATE.set(values, { type, id, loaded, values, isReference: false, isMade: false })
   return values
 }
 
@@ -258,6 +259,9 @@ function requireContent(state) {
   const { type: name, id } = state
   const json = CONTENTS.get(`${name}#${id}`)
   if (json === undefined) {
+    if (state.isMade) {
+      throw new Error(`Read ${name}#${id} from its registry: a new relationship has no content`)
+    }
     CALL.unresolved = true
     throw new Error('unresolved')
   }
