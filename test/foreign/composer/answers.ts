@@ -9,7 +9,8 @@ export type Answer =
 export interface Side {
   /** Deploys a network and issues the identities of its people. */
   deploy(network: Case, name: string): Promise<Answer>
-  answer(request: Request): Promise<Answer>
+  /** Answers a request to `network`, which is deployed. */
+  answer(request: Request, network: Case): Promise<Answer>
 }
 
 /** Classes of errors by their messages. Clients of Composer match on these messages. */

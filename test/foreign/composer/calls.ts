@@ -130,6 +130,28 @@ function generateCall(context: CallContext, written: Set<string>): Call | null {
           'assert.strictEqual(1, "1", "strict")',
           'assert.throws(() => { throw new Error("x") }); return 2',
           'assert.notEqual(1, 1, "same")',
+          'throw "a text"',
+          'throw undefined',
+          'throw { message: "own text" }',
+          'return Promise.reject(new Error("own text"))',
+          'return getAssetRegistry()',
+          'return getAssetRegistry(5)',
+          'return getParticipantRegistry("")',
+          'return tx.toString() === "Resource {id=org.oracle.Ask#" + tx.transactionId + "}"',
+          'return [typeof console, typeof process, typeof global, typeof setTimeout, typeof Buffer]',
+          'return typeof require',
+          'return getCurrentParticipant() === null ? null : getCurrentParticipant().toString()',
+          'return (function () { return this === undefined })()',
+          'return [1.5.toFixed(), (0.1 + 0.2), 1e21, 123456789012345680000, -1e-7]',
+          'return [1,10,9].sort().concat(["b","a","B"].sort())',
+          'return [..."aé😀"].length + "é".normalize("NFD").length',
+          'return new Date(2020, 0, 31, 12).toISOString()',
+          'return new Date("2020-02-30").getTime()',
+          'return [Date.parse("2020-01-01"), Date.parse("2020-01-01T00:00"), Date.parse("Jan 1, 2020"), Date.parse("2020-1-1")]',
+          'return new Date(0).toString() + new Date(0).toDateString()',
+          'return JSON.stringify({ a: undefined, b: [undefined], c: new Date(0), d: NaN })',
+          'return [parseInt("08"), parseFloat("1.5x"), Number(""), Number("0x10"), +"1e3"]',
+          'return "x-y-z".split("-", 2).join() + "abc".substr(-2, 1) + "aXbX".replace(/x/gi, "$&$&")',
         ]),
       )
   }
@@ -159,6 +181,13 @@ function registryRead(context: CallContext, written: Set<string>): Call | null {
     `const a = await r.get(${text(id)}); return [a.getType(), a.getNamespace(), a.getIdentifier(), a.toString(), a.isResource(), a.isRelationship()]`,
     `const a = await r.get(${text(id)}); return a.instanceOf(${text(random.pick(context.types).qualified)})`,
     `const a = await r.get(${text(id)}); return a.toURI()`,
+    'return [r.id, r.type, r.name]',
+    `return r.resolve(${text(id)})`,
+    'return r.resolveAll()',
+    `return r.get(${random.pick(['undefined', 'null', '5', '{}', '""'])})`,
+    `return r.exists(${random.pick(['undefined', 'null', '5', '{}', '""'])})`,
+    `const [a, b] = await Promise.all([r.exists(${text(id)}), r.getAll()]); return [a, b.length]`,
+    'return r.none()',
   ])
   return { kind: 'read', code: open + code, writes: false }
 }
@@ -194,6 +223,15 @@ function registryWrite(context: CallContext, written: Set<string>): Call | null 
     'await r.add({}); return 11',
     'await r.add(undefined); return 12',
     'await r.update("text"); return 13',
+    `await r.addAll([made(${json}), made(${json})]); return 14`,
+    'await r.addAll([]); await r.updateAll([]); await r.removeAll([]); return 15',
+    'await r.addAll(undefined); return 16',
+    'await r.addAll({}); return 17',
+    'await r.remove(undefined); return 18',
+    `await r.remove(made(${json})); return 19`,
+    `await r.add(F.newRelationship(${text(type.namespace)}, ${text(type.name)}, ${text(id)})); return 20`,
+    `const a = made(${json}); await r.add(a); a.$type; return a`,
+    'await r.remove("none"); return 21',
   ])
   return { kind: 'write', code: open + code, writes: true }
 }
@@ -230,6 +268,14 @@ function factoryCall({ random, types }: CallContext): Call {
     `F.newRelationship(${names}, "a").toString()`,
     `F.newConcept(${names})`,
     `F.newEvent(${names}).getFullyQualifiedType()`,
+    `F.newResource(${names})`,
+    `F.newResource(${names}, "a", { generate: "empty" })`,
+    `F.newConcept(${names}, { includeOptionalFields: true })`,
+    `F.newTransaction(${names}, "a").getFullyQualifiedType()`,
+    `S.toJSON(F.newResource(${names}, ${id}))`,
+    `S.toJSON(F.newRelationship(${names}, "a"))`,
+    `F.newRelationship(${names}, "a").getFullyQualifiedIdentifier()`,
+    `F.newRelationship(${names}, "a").${random.pick(['isRelationship', 'isResource', 'getType', 'getNamespace', 'getIdentifier', 'toJSON'])}()`,
   ])
   return { kind: 'factory', code: `return ${call}`, writes: false }
 }
@@ -246,6 +292,18 @@ function serializerCall({ random, types, instances }: CallContext): Call {
     'return S.toJSON({})',
     'return S.fromJSON({})',
     `const a = made(${json}); a.validate(); return 1`,
+    `return S.fromJSON(${json}, { validate: false })`,
+    `return S.toJSON(S.fromJSON(${json}, { validate: false }), { validate: false })`,
+    `return S.toJSON(S.fromJSON(${json}, { validate: false }))`,
+    `return S.fromJSON(${json}, { acceptResourcesForRelationships: true })`,
+    `return S.toJSON(made(${json}), { convertResourcesToRelationships: true })`,
+    `return S.toJSON(made(${json}), { permitResourcesForRelationships: true })`,
+    `return S.toJSON(made(${json}), { deduplicateResources: true })`,
+    `return S.toJSON(made(${json}), {})`,
+    'return S.fromJSON()',
+    'return S.fromJSON("text")',
+    'return S.toJSON()',
+    'return S.toJSON(null)',
   ])
   return { kind: 'serializer', code, writes: false }
 }
@@ -330,9 +388,23 @@ function queryCall(context: CallContext, written: Set<string>): Call | null {
   }
 }
 
+/** `type`: a built-in type, `count`, or values separated by commas. */
 export function parameterValue(random: Random, type: string): string | number | boolean {
-  if (type === 'String') return random.pick(['a', 'Ab', 'b', ''])
-  return type === 'Boolean'
-    ? random.chance(50)
-    : random.pick(type === 'Double' ? [0, 1.5, 7] : [0, 5, 7])
+  switch (type) {
+    case 'String':
+      return random.pick(['a', 'Ab', 'b', '', '12'])
+    case 'Boolean':
+      return random.chance(50)
+    case 'DateTime':
+      return random.pick(['2020-01-01T00:00:00.000Z', '1999-12-31T23:59:59.999Z'])
+    case 'count':
+      return random.pick([0, 1, 2, 10])
+    case 'Double':
+      return random.pick([0, 1.5, 7])
+    case 'Integer':
+    case 'Long':
+      return random.pick([0, 5, 7])
+    default:
+      return random.pick(type.split(','))
+  }
 }

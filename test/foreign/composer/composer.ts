@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { writeArchive } from '../../../src/network/index.ts'
 import { type Answer, failure, type Side, withoutIds } from './answers.ts'
 import { type Case, formatFiles, type Request } from './generate.ts'
+import type { Mutated } from './mutations.ts'
 
 /** The connector of Fabric needs a compiler, and the embedded connector does not need it. */
 const MANIFEST = {
@@ -39,10 +40,48 @@ function install(folder: string): void {
 // biome-ignore lint/suspicious/noExplicitAny: Composer has no types
 type Untyped = any
 
+/** Returns a function that compiles the scripts, queries and rules of a definition. */
+function compiler(require: NodeJS.Require): (definition: Untyped) => void {
+  const [ScriptCompiler, QueryCompiler, AclCompiler] = ['script', 'query', 'acl'].map((name) =>
+    require(`composer-runtime/lib/${name}compiler`),
+  )
+  return (definition) => {
+    const scripts = definition.getScriptManager()
+    new ScriptCompiler().compile(scripts)
+    new QueryCompiler().compile(definition.getQueryManager())
+    new AclCompiler().compile(definition.getAclManager(), scripts)
+  }
+}
+
+/**
+ * Makes queries with ORDER BY work, which need an index. On Fabric, an archive contains its indexes. As there, a query
+ * leaves out resources without the properties by which it sorts.
+ */
+function makeOrderWork(
+  dataService: Untyped,
+  collate: (one: unknown, other: unknown) => number,
+): void {
+  const execute = dataService.prototype.executeQuery
+  dataService.prototype.executeQuery = async function (this: Untyped, text: string) {
+    const { sort, limit, skip = 0, ...query } = JSON.parse(text)
+    if (sort === undefined) return execute.call(this, text)
+    const fields: string[] = sort.flatMap((each: object) => Object.keys(each)).slice(3)
+    const sign = Object.values(sort[0])[0] === 'desc' ? -1 : 1
+    const found: Untyped[] = await execute.call(this, JSON.stringify(query))
+    const compare = (one: Untyped, other: Untyped) =>
+      fields.map((field) => sign * collate(one[field], other[field])).find((each) => each !== 0) ??
+      0
+    return found
+      .filter((each) => fields.every((field) => each[field] !== undefined))
+      .sort(compare)
+      .slice(skip, limit === undefined ? undefined : skip + limit)
+  }
+}
+
 /** A network on Composer's embedded runtime. */
 export class ComposerSide implements Side {
   readonly #api: Untyped
-  #case: Case | null = null
+  readonly #compile: (definition: Untyped) => void
   #store: Untyped
   #connections = new Map<string | null, Untyped>()
   #deployer: Untyped
@@ -50,8 +89,13 @@ export class ComposerSide implements Side {
   constructor(folder: string) {
     install(folder)
     const require = createRequire(join(folder, 'index.js'))
-    const packages = ['composer-common', 'composer-admin', 'composer-client']
+    this.#compile = compiler(require)
+    const packages = [
+      ...['composer-common', 'composer-admin', 'composer-client', 'composer-runtime-pouchdb'],
+      'pouchdb-collate',
+    ]
     this.#api = Object.assign({}, ...packages.map((name) => require(name)))
+    makeOrderWork(this.#api.PouchDBDataService, this.#api.collate)
     // Making a key pair in JavaScript takes longer than all the rest, so all networks share the pairs of their callers.
     const { CertificateUtil } = this.#api
     const generate = CertificateUtil.generate.bind(CertificateUtil)
@@ -68,7 +112,6 @@ export class ComposerSide implements Side {
   async deploy(network: Case, name: string): Promise<Answer> {
     const { AdminConnection, BusinessNetworkDefinition, IdCard, NetworkCardStoreManager } =
       this.#api
-    this.#case = network
     this.#connections.clear()
     try {
       const files = new Map(
@@ -93,7 +136,7 @@ export class ComposerSide implements Side {
       })
       await this.#connect(admin, null, cards.get('admin'))
       for (const id of network.people?.ids ?? [])
-        await this.#issue(admin, id, profile, definition.getName())
+        await this.#issue(admin, network, id, profile, definition.getName())
       return { ok: null }
     } catch (error) {
       return failure(error)
@@ -108,8 +151,13 @@ export class ComposerSide implements Side {
     this.#connections.set(caller, connection)
   }
 
-  async #issue(admin: Untyped, id: string, profile: object, network: string): Promise<void> {
-    const { people } = this.#required()
+  async #issue(
+    admin: Untyped,
+    { people }: Case,
+    id: string,
+    profile: object,
+    network: string,
+  ): Promise<void> {
     const type = people?.type ?? ''
     const connection = this.#connections.get(null)
     const registry = await connection.getParticipantRegistry(type)
@@ -127,29 +175,36 @@ export class ComposerSide implements Side {
     await this.#connect(admin, id, new this.#api.IdCard(card, profile))
   }
 
-  #required(): Case {
-    if (this.#case === null) throw new Error('no network is deployed')
-    return this.#case
-  }
-
   #serializer(caller: string | null): Untyped {
     return this.#connections.get(caller).getBusinessNetwork().getSerializer()
   }
 
-  async answer(request: Request): Promise<Answer> {
+  async answer(request: Request, network: Case): Promise<Answer> {
     try {
-      return { ok: await this.#answer(request) }
+      return { ok: await this.#answer(request, network) }
     } catch (error) {
       return failure(error)
     }
   }
 
-  async #answer(request: Request): Promise<unknown> {
+  /** Reads the files of the network with one changed file, and compiles them as Composer does on deployment. */
+  async #check({ path, text }: Mutated, network: Case): Promise<void> {
+    const files = formatFiles(network, 'mutated').set(path, text)
+    const buffers = new Map([...files].map(([each, content]) => [each, Buffer.from(content)]))
+    const archive = writeArchive(buffers)
+    this.#compile(await this.#api.BusinessNetworkDefinition.fromArchive(archive))
+  }
+
+  async #answer(request: Request, network: Case): Promise<unknown> {
     const { caller } = request
+    if (request.kind === 'check') {
+      await this.#check(request, network)
+      return null
+    }
     const connection = this.#connections.get(caller)
     const serializer = this.#serializer(caller)
     const registry = (type: string) =>
-      this.#required().kinds[type] === 'participant'
+      network.kinds[type] === 'participant'
         ? connection.getParticipantRegistry(type)
         : connection.getAssetRegistry(type)
     const shown = (resource: Untyped) => serializer.toJSON(resource)

@@ -4,6 +4,15 @@ import { type GatewayNode, startGateway } from '../../support/gateway.ts'
 import { type Answer, failure, type Side, withoutIds } from './answers.ts'
 import { type Case, formatFiles, type Request } from './generate.ts'
 
+/** Returns the network in `files`, or throws all of its errors. */
+function check(files: ReadonlyMap<string, string>): NetworkDefinition {
+  const buffers = new Map([...files].map(([path, text]) => [path, Buffer.from(text)]))
+  const { findings, definition } = checkNetwork({ files: buffers, packed: null })
+  if (definition !== null) return definition
+  const errors = findings.filter(({ severity }) => severity === 'error')
+  throw new Error(errors.map(({ path, line, message }) => `${path}:${line} ${message}`).join('; '))
+}
+
 /** A network of a gateway. */
 export class DaichoSide implements Side {
   readonly #node: GatewayNode
@@ -26,18 +35,8 @@ export class DaichoSide implements Side {
     if (this.#node.networks.get(this.#name) !== null) await this.#node.networks.remove(this.#name)
     this.#name = ''
     this.#callers = new Map([[null, {}]])
-    const files = new Map(
-      [...formatFiles(network, name)].map(([path, text]) => [path, Buffer.from(text)]),
-    )
-    const { findings, definition } = checkNetwork({ files, packed: null })
-    if (definition === null) {
-      const errors = findings.filter(({ severity }) => severity === 'error')
-      return {
-        failed: 'invalid',
-        message: errors.map(({ path, line, message }) => `${path}:${line} ${message}`).join('; '),
-      }
-    }
     try {
+      const definition = check(formatFiles(network, name))
       await this.#deployed(definition)
       this.#name = definition.name
       for (const id of network.people?.ids ?? []) await this.#issue(network, id)
@@ -88,19 +87,22 @@ export class DaichoSide implements Side {
     throw new Error(`status ${status}`)
   }
 
-  async answer(request: Request): Promise<Answer> {
+  async answer(request: Request, network: Case): Promise<Answer> {
     try {
-      return { ok: await this.#answer(request) }
+      return { ok: await this.#answer(request, network) }
     } catch (error) {
       return failure(error)
     }
   }
 
-  async #answer(request: Request): Promise<unknown> {
+  async #answer(request: Request, network: Case): Promise<unknown> {
     const send = (method: string, path: string, body?: unknown) =>
       this.#send(request.caller, method, path, body)
     const one = (type: string, id: string) => `/${type}/${encodeURIComponent(id)}`
     switch (request.kind) {
+      case 'check':
+        check(formatFiles(network, 'mutated').set(request.path, request.text))
+        return null
       case 'create':
       case 'createAll':
         await send('POST', `/${request.type}`, request.body)

@@ -49,7 +49,138 @@ const failsAlone =
       ? composerOnlyFails(seen) && pattern.test(seen.composerError ?? '')
       : daichoOnlyFails(seen) && pattern.test(seen.daichoError ?? '')
 
+/** Returns the text of the query in a request or a call, and its parameters. */
+function queryParts({ request, code, network }: Seen): readonly [string, Record<string, unknown>] {
+  const [, built] = /buildQuery\((".*")\)/.exec(code) ?? []
+  if (built !== undefined) return [String(JSON.parse(built)), {}]
+  const [, called = '', given = '{}'] = /query\("(\w+)", (\{.*\})\)/.exec(code) ?? []
+  const name = request?.kind === 'query' ? request.name : called
+  const text = network.queries.find((each) => each.startsWith(`query ${name} `)) ?? ''
+  return [text, request?.kind === 'query' ? request.parameters : JSON.parse(given)]
+}
+
+interface Comparison {
+  readonly name: string
+  readonly operator: string
+  /** The text with which the property is compared, or null. */
+  readonly value: unknown
+}
+
+const MIRRORED: Readonly<Record<string, string>> = { '<': '>', '>': '<', '<=': '>=', '>=': '<=' }
+
+/** Returns the comparisons of a query. */
+function comparisons(statement: string, given: Record<string, unknown>): Comparison[] {
+  const found = statement.matchAll(/\(([^()\s]+|'[^']*') ([<>]=?|[!=]=) ([^()\s]+|'[^']*')\)/g)
+  return [...found].map(([, left = '', operator = '', right = '']) => {
+    const isForward = /^[a-zA-Z][\w.]*$/.test(left) && !/^(?:true|false)$/.test(left)
+    const [name, value] = isForward ? [left, right] : [right, left]
+    const compared = value.startsWith('_$')
+      ? given[value.slice(2)]
+      : (/^['"](.*)['"]$/.exec(value)?.[1] ?? null)
+    return {
+      name,
+      operator: isForward ? operator : (MIRRORED[operator] ?? operator),
+      value: compared,
+    }
+  })
+}
+
+/** Whether two comparisons of a query are of the same property, and `test` holds for one of them and the other. */
+function isTwice(seen: Seen, test: (one: Comparison, other: Comparison) => boolean): boolean {
+  if (seen.composerError !== null || seen.daichoError !== null) return false
+  const [statement, given] = queryParts(seen)
+  const compared = comparisons(statement, given)
+  return compared.some((one) =>
+    compared.some((other) => one !== other && one.name === other.name && test(one, other)),
+  )
+}
+
+/** Whether a query orders by a property that a resource may lack. */
+function ordersByOptional(seen: Seen): boolean {
+  const [, order = ''] = / ORDER BY \[?([^\]}]*)/.exec(queryParts(seen)[0]) ?? []
+  const names = order
+    .split(/(?: ASC| DESC| LIMIT .*| SKIP .*)?(?:, |$)/)
+    .filter((name) => name !== '')
+  return names.some((name) =>
+    seen.network.models.some((text) => new RegExp(`\\b${name}\\b.* optional$`, 'm').test(text)),
+  )
+}
+
+/**
+ * What only daicho accepts in a file: the key, the end of the file's path, and a pattern for the text up to the place
+ * of Composer's error, a newline sign `¶`, and the text after it.
+ */
+const ACCEPTED: readonly (readonly [key: string, path: string, pattern: RegExp])[] = [
+  [
+    'words of JavaScript as names (`default`, `class`, `import`)',
+    '.cto',
+    /¶(?:class|default|enum|import|this|null|true|false)\b/,
+  ],
+  [
+    '`optional`, `default`, `regex`, `range` in any order; spaces and line breaks anywhere between words',
+    '.cto',
+    /\boptional\s+¶?(?:optional|default|regex|range)\b|\boptional\s+o\b[^\n]*\n\s*o\s+\S*¶|@¶ |@\w+ ¶\(/,
+  ],
+  [
+    'qualified names, such as `o org.other.Size size`',
+    '.cto',
+    /(?:\bo|-->|extends) [\p{L}\p{N}_.]+¶\./u,
+  ],
+  [
+    '`default=1`, `default=1e3`, `default=.5` and `range=[0,10]` of a `Double`, `1.0` of an `Integer`',
+    '.cto',
+    /default=[^\n]*¶[.e]/,
+  ],
+  [
+    "a rule's parts in another order or without a description; single quotes; `ANY` without quotes; spaces before a colon",
+    '.acl',
+    /¶(?:ANY\b|\w+ :)|\{\s+¶participant|description: ¶'/,
+  ],
+  [
+    'a word of JavaScript as the name of a rule or of a variable of `ANY`',
+    '.acl',
+    /(?:rule |\()¶(?:class|default|enum|import|this|null|true|false)\b/,
+  ],
+  [
+    'a condition in newer JavaScript, such as an arrow function',
+    '.acl',
+    /condition: \([^\n]*(?:=¶>|=>)/,
+  ],
+  [
+    'a query without description, with a description in single quotes, or with a word of JavaScript as its name',
+    '.qry',
+    /description: ¶'|\{\s*¶statement|query ¶(?:class|default|enum|import|this|null|true|false)\b/,
+  ],
+  ['a registry in quotes', '.qry', /FROM ¶"/],
+  [
+    'an array compared with a literal; `null`; `-1`; nested `CONTAINS`; `ORDER BY` in two directions',
+    '.qry',
+    /¶-\d/,
+  ],
+]
+
+/** Returns the changed file with the sign `¶` where Composer found an error; an empty text without a place. */
+function markedFile({ request, composerError }: Seen): string {
+  const [, line, column] = /line (\d+) column (\d+)/.exec(composerError ?? '') ?? []
+  if (request?.kind !== 'check' || line === undefined) return ''
+  const lines = request.text.split('\n')
+  const [at, from] = [Number(line) - 1, Number(column) - 1]
+  const own = lines[at] ?? ''
+  lines[at] = `${own.slice(0, from)}¶${own.slice(from)}`
+  return lines.join('\n')
+}
+
 export const EXPLANATIONS: readonly Explanation[] = [
+  ...ACCEPTED.map(
+    ([key, path, pattern]): Explanation => [
+      key,
+      (seen) =>
+        seen.request?.kind === 'check' &&
+        seen.request.path.endsWith(path) &&
+        composerOnlyFails(seen) &&
+        pattern.test(markedFile(seen)),
+    ],
+  ),
   [
     'a required array that is missing',
     (seen) => {
@@ -73,7 +204,9 @@ export const EXPLANATIONS: readonly Explanation[] = [
   [
     'an array that contains a resource twice',
     (seen) => {
-      const { request } = seen
+      const { request, code } = seen
+      const [, first, second] = /addAll\(\[made\((.*)\), made\((.*)\)\]\)/.exec(code) ?? []
+      if (first !== undefined && first === second) return daichoOnlyFails(seen)
       if (request?.kind !== 'createAll' || !daichoOnlyFails(seen)) return false
       const ids = request.body.map((body) =>
         String(body[seen.network.identifiers[request.type] ?? '']),
@@ -93,7 +226,7 @@ export const EXPLANATIONS: readonly Explanation[] = [
     ({ request, composerError, daichoError }) =>
       request?.kind !== 'ask' &&
       (composerError === null || composerError.startsWith('Could not find any functions')) &&
-      /: must be (?:an array|an? [\w.]+(?: \(|$))/.test(daichoError ?? ''),
+      /: must be (?:an array|a date and time|an? [\w.]+(?: \(|$))/.test(daichoError ?? ''),
   ],
   [
     'a resource of another type in a registry, or at the path of another type',
@@ -101,13 +234,79 @@ export const EXPLANATIONS: readonly Explanation[] = [
   ],
   [
     'several comparisons of one property, of which one is with an empty text',
-    ({ request, code, network, composerError, daichoError }) => {
-      const name =
-        request?.kind === 'query' ? request.name : (/query\("(\w+)"/.exec(code)?.[1] ?? '')
-      const query = network.queries.find((text) => text.startsWith(`query ${name} `)) ?? code
-      const isEmpty = /''/.test(query)
-      return composerError === null && daichoError === null && isEmpty && / AND | OR /.test(query)
+    (seen) => isTwice(seen, ({ value }) => value === ''),
+  ],
+  [
+    'one operator twice for one property',
+    (seen) =>
+      / AND /.test(queryParts(seen)[0]) &&
+      isTwice(seen, (one, other) => one.operator === other.operator),
+  ],
+  [
+    '`ORDER BY` a property that a resource lacks',
+    (seen) => seen.composerError === null && seen.daichoError === null && ordersByOptional(seen),
+  ],
+  [
+    'two `OR` joined by `AND`',
+    (seen) =>
+      seen.daichoError === null &&
+      / OR \([^()]*\)\) AND \(\([^()]*\) OR /.test(queryParts(seen)[0]),
+  ],
+  [
+    'relationships to transactions and events',
+    ({ request, network, composerError, daichoError }) => {
+      const text = /must be to an asset or participant, but is to (\S+)/.exec(composerError ?? '')
+      const target = text?.[1] ?? ''
+      const isSystem = /\.(?:Transaction|Event|Ask|Ran)$/.test(target)
+      const isOther = isSystem || /transaction|event/.test(network.kinds[target] ?? '')
+      return request?.kind === 'check' && daichoError === null && isOther
     },
+  ],
+  [
+    'an operation named twice in a rule',
+    failsAlone('composer', /^The verb '\w+' has been specified more than once/),
+  ],
+  [
+    "an import of all types of the file's own namespace",
+    (seen) => {
+      const text = seen.request?.kind === 'check' ? seen.request.text : ''
+      return composerOnlyFails(seen) && /^namespace (\S+)\s[\s\S]*?^import \1\.\*$/m.test(text)
+    },
+  ],
+  [
+    'two `CONTAINS` of one property joined by `AND`',
+    failsAlone('composer', /^Cannot delete property 'length'/),
+  ],
+  [
+    'an array compared with a literal; `null`; `-1`; nested `CONTAINS`; `ORDER BY` in two directions',
+    failsAlone(
+      'composer',
+      /cannot be compared with (?:null|a literal value)|only supports a single direction|nested within another CONTAINS/,
+    ),
+  ],
+  [
+    'a parameter with `CONTAINS` and an unknown property',
+    (seen) =>
+      failsAlone('daicho', /has no property [\w$]+ \(query/)(seen) &&
+      seen.request?.kind === 'check' &&
+      /CONTAINS _\$|_\$\w+ CONTAINS/.test(seen.request.text),
+  ],
+  [
+    'a default that does not fit the property; a default of an array or a concept',
+    failsAlone('daicho', /\d (?:the default of |\S+ cannot have a default)/),
+  ],
+  ['an identifying `String[]`', failsAlone('daicho', /identifies \S+, so it must be a String/)],
+  [
+    '`$name` as the name of a property',
+    failsAlone('daicho', /\$x is not a valid name of a property/),
+  ],
+  [
+    '`oString x` without a space, `\\u0061` in a name, `0x1F` in a decorator',
+    failsAlone('daicho', /expected “o”, found “optional”/),
+  ],
+  [
+    '`ns.Type#` without an id',
+    failsAlone('daicho', /#” is not a valid (?:resource|participant|transaction)/),
   ],
   ['`!=` within `OR`', failsAlone('composer', /userValue\.every/)],
   ['an empty `permissions.acl` in an archive', failsAlone('composer', /AclFile expects/)],
@@ -117,7 +316,8 @@ export const EXPLANATIONS: readonly Explanation[] = [
   [
     '`isRelationship()` of a relationship whose resource was read',
     ({ composer, daicho }) =>
-      composer.startsWith('to<') && daicho.startsWith(composer.slice(3, composer.indexOf('#'))),
+      (composer.startsWith('to<') && daicho.startsWith(composer.slice(3, composer.indexOf('#')))) ||
+      composer.replace('Relationship', 'Resource') === daicho,
   ],
   ['toJSON of a concept', failsAlone('composer', /^Use Serializer\.toJSON/)],
   [
@@ -141,6 +341,23 @@ export const EXPLANATIONS: readonly Explanation[] = [
       const isGet = ['read', 'exists'].includes(seen.kind) || /\.(?:get|exists)\(/.test(code)
       return request?.caller !== null && isGet && isOwn && isStricter(seen)
     },
+  ],
+  [
+    'the option `deduplicateResources` of `toJSON`',
+    ({ code, composer }) => code.includes('deduplicateResources') && composer.includes('$id'),
+  ],
+  [
+    '`newTransaction` of the factory; `resolve`, `resolveAll`, `id`, `type` and `name` of a registry, in a script',
+    ({ code, composer, composerError }) => {
+      if (/(?:F\.newTransaction|r\.resolve(?:All)?) is not a function/.test(composerError ?? '')) {
+        return true
+      }
+      return code.includes('return [r.id, r.type, r.name]') && composer.includes('undefined')
+    },
+  ],
+  [
+    '`process`, `global`, `setTimeout` and `Buffer` in a script',
+    ({ code }) => code.includes('typeof process'),
   ],
   [
     'the identity of the administrator',

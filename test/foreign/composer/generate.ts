@@ -7,7 +7,8 @@ import {
   type Parameter,
   parameterValue,
 } from './calls.ts'
-import { allFields, generateModel, IDS, Instances, type Type } from './models.ts'
+import { allFields, type Field, generateModel, IDS, Instances, type Type } from './models.ts'
+import { generateMutations, type Mutated } from './mutations.ts'
 import { Random } from './random.ts'
 
 /** A request. `caller` is the id of a participant, or null for the administrator. */
@@ -36,6 +37,7 @@ export type Request = { readonly caller: string | null } & (
       readonly name: string
       readonly parameters: Record<string, string | number | boolean>
     }
+  | ({ readonly kind: 'check' } & Mutated)
   | { readonly kind: 'ask'; readonly calls: readonly Call[]; readonly rereads: boolean }
 )
 
@@ -67,7 +69,7 @@ const text = (value: unknown) => JSON.stringify(value)
 
 /** Returns the files of a case by path, as the network `name`. */
 export function formatFiles(
-  { models, rules, queries, scripts }: Case,
+  { models, rules, queries, scripts }: Pick<Case, 'models' | 'rules' | 'queries' | 'scripts'>,
   name: string,
 ): Map<string, string> {
   const about = { name, version: '1.0.0', description: 'x', engines: { composer: '^0.20.0' } }
@@ -101,7 +103,11 @@ export function generateCase(seed: number): Case {
     scripts: [ASK_SCRIPT, ...generateProcessors(random, types)],
     people: people === null ? null : { type: people.qualified, ids: ['a', 'b'], bodies },
   }
-  const requests = generateRequests(random, types, queries, parts.people)
+  const mutations = generateMutations(random, formatFiles(parts, 'mutated'), 2 + random.below(6))
+  const requests = [
+    ...mutations.map((mutated): Request => ({ kind: 'check', caller: null, ...mutated })),
+    ...generateRequests(random, types, queries, parts.people),
+  ]
   return { ...parts, requests, features: [...features(parts.rules ?? [])] }
 }
 
@@ -222,51 +228,156 @@ function generateQueries(random: Random, types: readonly Type[]): Query[] {
     ({ kind, abstract }) => !abstract && (kind === 'asset' || kind === 'participant'),
   )
   if (selected.length === 0) return []
-  return random.several(0, 3, (at) => {
-    const type = random.pick(selected)
-    const parameters: Parameter[] = []
-    const where = random.chance(80) ? ` WHERE ${generateWhere(random, type, parameters, 0)}` : ''
-    const statement = `SELECT ${type.qualified}${where}`
+  return random.several(0, 4, (at) => {
+    const writer = new QueryWriter(random, types, random.pick(selected))
+    const statement = writer.statement()
     const name = `Q${at}`
-    const queryText = `query ${name} { description: "x" statement: ${statement} }`
+    const { parameters } = writer
     return {
       name,
-      text: queryText,
+      text: `query ${name} { description: "x" statement: ${statement} }`,
       statement: parameters.length === 0 ? statement : null,
       parameters,
     }
   })
 }
 
-function generateWhere(random: Random, type: Type, parameters: Parameter[], depth: number): string {
-  if (depth < 2 && random.chance(35)) {
-    const parts = random.several(2, 2, () => generateWhere(random, type, parameters, depth + 1))
-    return `(${parts.join(random.pick([' AND ', ' OR ']))})`
+const LITERALS: Readonly<Record<string, readonly string[]>> = {
+  String: ["'a'", "'Ab'", "'b'", "''", "'12'", '"Ab"'],
+  Boolean: ['true', 'false'],
+  DateTime: [
+    "'2020-01-01T00:00:00.000Z'",
+    "'1999-12-31T23:59:59.999Z'",
+    "'2020-05-05T00:00:00.000Z'",
+  ],
+  Integer: ['0', '7', '1.5', '42'],
+  Long: ['0', '7', '1.5', '42'],
+  Double: ['0', '7', '1.5', '42'],
+}
+
+/** Writes one statement for resources of one type, and keeps the parameters that the statement needs. */
+class QueryWriter {
+  readonly parameters: Parameter[] = []
+  readonly #random: Random
+  readonly #types: readonly Type[]
+  readonly #type: Type
+
+  constructor(random: Random, types: readonly Type[], type: Type) {
+    this.#random = random
+    this.#types = types
+    this.#type = type
   }
-  const fields = allFields(type).filter(({ array, relationship }) => !array && !relationship)
-  const usable = fields.filter((field) =>
-    ['String', 'Integer', 'Long', 'Double', 'Boolean'].includes(field.type),
-  )
-  const field = random.pick(
-    usable.length > 0 ? usable : fields.filter(({ name }) => name === type.id),
-  )
-  const operator = random.pick(
-    field.type === 'Boolean' ? ['==', '!='] : ['==', '!=', '<', '<=', '>', '>='],
-  )
-  if (random.chance(25)) {
-    const parameter = `p${parameters.length}`
-    parameters.push({ name: parameter, type: field.type })
-    return `(${field.name} ${operator} _$${parameter})`
+
+  statement(): string {
+    const random = this.#random
+    const from = random.chance(10) ? ` FROM ${this.#type.qualified}` : ''
+    const where = random.chance(80) ? ` WHERE ${this.#where(this.#type, 0)}` : ''
+    const rows = (word: string) => (random.chance(20) ? ` ${word} ${this.#rowCount()}` : '')
+    return `SELECT ${this.#type.qualified}${from}${where}${this.#order()}${rows('LIMIT')}${rows('SKIP')}`
   }
-  const value =
-    field.type === 'Boolean'
-      ? random.pick(['true', 'false'])
-      : field.type === 'String'
-        ? random.pick(["'a'", "'Ab'", "'b'", "''"])
-        : random.pick(['0', '7', '1.5', '42'])
-  return random.chance(15)
-    ? `(${value} ${operator} ${field.name})`
-    : `(${field.name} ${operator} ${value})`
+
+  #rowCount(): string {
+    const random = this.#random
+    return random.chance(40) ? this.#parameter('count') : String(random.pick([0, 1, 2, 3, 50]))
+  }
+
+  #parameter(type: string): string {
+    const name = `p${this.parameters.length}`
+    this.parameters.push({ name, type })
+    return `_$${name}`
+  }
+
+  #order(): string {
+    const random = this.#random
+    const fields = allFields(this.#type).filter(
+      ({ array, relationship, type }) => !array && !relationship && type in LITERALS,
+    )
+    if (fields.length === 0 || random.chance(70)) return ''
+    const direction = random.pick(['', ' ASC', ' DESC'])
+    const names = random.shuffled(fields).slice(0, 1 + random.below(2))
+    const parts = names.map(({ name }) => `${name}${direction}`)
+    return ` ORDER BY ${parts.length === 1 && random.chance(50) ? parts[0] : `[${parts.join(', ')}]`}`
+  }
+
+  #where(type: Type, depth: number): string {
+    const random = this.#random
+    if (depth < 2 && random.chance(35)) {
+      const parts = random.several(2, 2, () => this.#where(type, depth + 1))
+      return `(${parts.join(random.pick([' AND ', ' OR ']))})`
+    }
+    const arrays = allFields(type).filter(({ array }) => array)
+    if (arrays.length > 0 && random.chance(25)) return this.#contains(random.pick(arrays))
+    const [path, field] = this.#single(type)
+    const operator = random.pick(
+      field.type === 'Boolean' ? ['==', '!='] : ['==', '!=', '<', '<=', '>', '>='],
+    )
+    const value = random.chance(25) ? this.#parameter(this.#valueType(field)) : this.#literal(field)
+    return random.chance(15) ? `(${value} ${operator} ${path})` : `(${path} ${operator} ${value})`
+  }
+
+  /** Returns a path to a single value, which may be in a concept. */
+  #single(type: Type): readonly [path: string, field: Field] {
+    const random = this.#random
+    const fields = allFields(type).filter(({ array }) => !array)
+    const usable = fields.filter((field) => !this.#isCompound(field))
+    const nested = fields.flatMap((field) => {
+      const held = this.#declared(field)
+      if (!this.#isCompound(field) || held?.kind !== 'concept') return []
+      return allFields(held)
+        .filter((inner) => !inner.array && !this.#isCompound(inner))
+        .map((inner) => [`${field.name}.${inner.name}`, inner] as const)
+    })
+    if (nested.length > 0 && random.chance(25)) return random.pick(nested)
+    const field = random.pick(usable.length > 0 ? usable : fields)
+    return [field.name, field]
+  }
+
+  #declared(field: Field): Type | undefined {
+    return this.#types.find(({ qualified }) => qualified === field.type)
+  }
+
+  #isCompound(field: Field): boolean {
+    const declared = this.#declared(field)
+    return declared !== undefined && declared.kind !== 'enum' && !field.relationship
+  }
+
+  #contains(field: Field): string {
+    const random = this.#random
+    const held = this.#declared(field)
+    if (held !== undefined && this.#isCompound(field)) {
+      const hasUsable = allFields(held).some((inner) => !inner.array && !this.#isCompound(inner))
+      const inner = hasUsable ? this.#where(held, 2) : "(missing == 'a')"
+      return `(${field.name} CONTAINS ${inner})`
+    }
+    const value = random.pick([
+      () => this.#literal(field),
+      () => `[${this.#literal(field)}]`,
+      () => `[${this.#literal(field)}, ${this.#literal(field)}]`,
+      () => this.#parameter(this.#valueType(field)),
+    ])()
+    return random.chance(15)
+      ? `(${value} CONTAINS ${field.name})`
+      : `(${field.name} CONTAINS ${value})`
+  }
+
+  #literal(field: Field): string {
+    return this.#random.pick(
+      LITERALS[field.type] ?? this.#values(field).map((value) => `'${value}'`),
+    )
+  }
+
+  /** The values of an enum, or relationships. */
+  #values(field: Field): string[] {
+    const values = this.#declared(field)?.values ?? []
+    return values.length > 0
+      ? [...values]
+      : [`resource:${field.type}#a`, `resource:${field.type}#b`]
+  }
+
+  /** A built-in type, or the possible values of an enum or a relationship, separated by commas. */
+  #valueType(field: Field): string {
+    return field.type in LITERALS ? field.type : this.#values(field).join()
+  }
 }
 
 // Processors
@@ -346,7 +457,7 @@ function generateRequests(
     5,
     (): Request => ({ kind: 'create', caller: null, ...resource(0) }),
   )
-  const rest = random.several(14, 26, (): Request => {
+  const rest = random.several(20, 34, (): Request => {
     const { type, body } = resource(25)
     const id = random.pick([...IDS, 'none'])
     const by = caller()

@@ -12,6 +12,8 @@ export interface Field {
   readonly relationship: boolean
   /** The options after the name, as written. */
   readonly options: string
+  /** Whether a value is valid; without it, all values of the type are. */
+  readonly accepts?: (value: unknown) => boolean
 }
 
 export interface Type {
@@ -236,15 +238,21 @@ function formatFile(random: Random, namespace: string, types: readonly Type[]): 
 
 export const IDS = ['a', 'b', 'c', 'x y', 'B2', 'é']
 
+/** Levels of nested instances up to which optional fields are made. */
+const DEPTH_MAX = 5
+
 /** Generates instances of the types of a model. */
 export class Instances {
   readonly #random: Random
   readonly #types: readonly Type[]
+  readonly #ids: readonly string[]
   #nested = 0
+  #depth = 0
 
-  constructor(random: Random, types: readonly Type[]) {
+  constructor(random: Random, types: readonly Type[], ids: readonly string[] = IDS) {
     this.#random = random
     this.#types = types
+    this.#ids = ids
   }
 
   /** Returns a valid instance, or, in `wrong` of 100 calls, an instance with a member that is changed at random. */
@@ -253,7 +261,11 @@ export class Instances {
     const made: Record<string, unknown> = { $class: type.qualified }
     for (const field of allFields(type)) {
       if (field.name === type.id && id !== null) made[field.name] = id
-      else if (!field.optional || random.chance(50)) made[field.name] = this.value(field)
+      else if (!field.optional || (this.#depth < DEPTH_MAX && random.chance(50))) {
+        this.#depth += 1
+        made[field.name] = this.value(field)
+        this.#depth -= 1
+      }
     }
     if (!random.chance(wrong)) return made
     const fields = allFields(type)
@@ -278,6 +290,13 @@ export class Instances {
   }
 
   value(field: Field): unknown {
+    const { accepts } = field
+    if (accepts !== undefined) {
+      for (let attempt = 0; attempt < 60; attempt += 1) {
+        const value = this.#one(field)
+        if (accepts(value)) return field.array ? [value] : value
+      }
+    }
     return field.array ? this.#random.several(0, 3, () => this.#one(field)) : this.#one(field)
   }
 
@@ -310,19 +329,27 @@ export class Instances {
     if (declared === undefined) throw new Error(`there is no type ${type}`)
     if (declared.kind === 'enum') return random.pick(declared.values)
     if (relationship) {
-      const id = random.pick(IDS)
+      const id = random.pick(this.#ids)
+      const concrete = this.#concrete(declared).qualified
       return random.pick([
-        `resource:${type}#${encodeURI(id)}`,
-        `resource:${type}#${encodeURI(id)}`,
-        id,
-        `${type}#${encodeURI(id)}`,
+        `resource:${concrete}#${encodeURI(id)}`,
+        `resource:${concrete}#${encodeURI(id)}`,
+        ...(declared.abstract ? [] : [id]),
+        `${concrete}#${encodeURI(id)}`,
       ])
     }
     // Composer merges nested resources of the same id, so each has its own.
     this.#nested += 1
-    const made = this.make(declared, `n${this.#nested}`, 0)
+    const made = this.make(this.#concrete(declared), `n${this.#nested}`, 0)
     if (random.chance(30) && !declared.abstract) delete made.$class
     return made
+  }
+
+  /** Returns `declared`, or one of its subtypes if it is abstract. */
+  #concrete(declared: Type): Type {
+    if (!declared.abstract) return declared
+    const found = this.#types.filter((type) => !type.abstract && isA(type, declared))
+    return found.length === 0 ? declared : this.#random.pick(found)
   }
 
   #odd(isArray: boolean): unknown {
