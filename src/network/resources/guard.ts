@@ -1,3 +1,5 @@
+import type { SortValue } from '../../filter/index.ts'
+import { SORTED_ITEMS_MAX, StoreError } from '../../ledger/core.ts'
 import {
   type AccessContext,
   AccessControl,
@@ -6,8 +8,6 @@ import {
   type Subject,
 } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
-import type { SortValue } from '../../filter/index.ts'
-import { SORTED_ITEMS_MAX, StoreError } from '../../ledger/core.ts'
 import { NetworkError } from '../errors.ts'
 import type { AccessOperation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'

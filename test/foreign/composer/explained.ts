@@ -119,7 +119,7 @@ const ACCEPTED: readonly (readonly [key: string, path: string, pattern: RegExp])
   [
     '`optional`, `default`, `regex`, `range` in any order; spaces and line breaks anywhere between words',
     '.cto',
-    /\boptional\s+¶?(?:optional|default|regex|range)\b|\boptional\s+o\b[^\n]*\n\s*o\s+\S*¶|@¶ |@\w+ ¶\(/,
+    /\boptional\s+¶?(?:optional|default|regex|range)\b|\boptional\s+o\b[^\n]*\n\s*o\s+\S*¶|@¶\s|@\w+ ¶\(/,
   ],
   [
     'qualified names, such as `o org.other.Size size`',
@@ -308,6 +308,10 @@ export const EXPLANATIONS: readonly Explanation[] = [
     '`ns.Type#` without an id',
     failsAlone('daicho', /#” is not a valid (?:resource|participant|transaction)/),
   ],
+  [
+    '`CONTAINS` with a condition within `OR`',
+    failsAlone('composer', /^unknown operator "\w+" - should be one of/),
+  ],
   ['`!=` within `OR`', failsAlone('composer', /userValue\.every/)],
   ['an empty `permissions.acl` in an archive', failsAlone('composer', /AclFile expects/)],
   ['`Infinity` in a `Double`', failsAlone('daicho', /is not a finite number/)],
@@ -315,9 +319,12 @@ export const EXPLANATIONS: readonly Explanation[] = [
   ['newResource of an enum', failsAlone('daicho', /is an enum$/)],
   [
     '`isRelationship()` of a relationship whose resource was read',
-    ({ composer, daicho }) =>
+    ({ code, composer, daicho, composerError, daichoError }) =>
       (composer.startsWith('to<') && daicho.startsWith(composer.slice(3, composer.indexOf('#')))) ||
-      composer.replace('Relationship', 'Resource') === daicho,
+      composer.replace('Relationship', 'Resource') === daicho ||
+      (code.includes('newRelationship') &&
+        daichoError === null &&
+        /expected a Resource or a Concept/.test(composerError ?? '')),
   ],
   ['toJSON of a concept', failsAlone('composer', /^Use Serializer\.toJSON/)],
   [
@@ -337,9 +344,14 @@ export const EXPLANATIONS: readonly Explanation[] = [
     (seen) => {
       const { request, network, code } = seen
       const own = `'${request?.caller}' in collection with ID 'Participant:${network.people?.type}'`
-      const isOwn = seen.daichoError?.includes(own) === true || seen.kind === 'exists'
-      const isGet = ['read', 'exists'].includes(seen.kind) || /\.(?:get|exists)\(/.test(code)
-      return request?.caller !== null && isGet && isOwn && isStricter(seen)
+      const isOwnExists =
+        code.includes(`registry("participant", "${network.people?.type}")`) &&
+        code.includes(`r.exists("${request?.caller}")`)
+      const isOwn =
+        seen.daichoError?.includes(own) === true || seen.kind === 'exists' || isOwnExists
+      const isGet =
+        ['read', 'exists', 'remove'].includes(seen.kind) || /\.(?:get|exists)\(/.test(code)
+      return request?.caller !== null && isGet && isOwn && (isOwnExists || isStricter(seen))
     },
   ],
   [

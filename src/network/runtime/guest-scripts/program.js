@@ -1,7 +1,7 @@
 // Runs inside a guest, after `resources.js`. Defines the functions that a network's scripts call, runs processors, and
 // evaluates conditions of access rules.
 
-/* global MODEL, CALL, CONTENTS, IDENTITIES, EngineError, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, newResource, newConcept, fromJson, populated, requireValid, jsonOf, formatLocaleNumber, formatLocaleDate, compareLocale */
+/* global MODEL, CALL, CONTENTS, IDENTITIES, EngineError, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, madeByScript, resourceAt, resourceWith, newResource, newConcept, fromJson, populated, requireValid, jsonOf, formatLocaleNumber, formatLocaleDate, compareLocale */
 
 class Registry {
   constructor(type, kind) {
@@ -97,11 +97,7 @@ const FACTORY = {
   newRelationship(namespace, type, id) {
     const name = `${namespace}.${type}`
     typeNamed(name)
-    const isMade = !IDENTITIES.has(`${name}#${id}`)
-    const resource = resourceAt(name, id)
-    // The network has not sent its resource, and would not send it if the script ran again.
-    STATE.get(resource).isMade = isMade
-    return resource
+    return madeByScript(() => resourceAt(name, id))
   },
   newConcept: (namespace, type) => newConcept(`${namespace}.${type}`),
   newTransaction: (namespace, type, id) =>

@@ -24,9 +24,9 @@ async function ask(kind, fields) {
 
 /**
  * The current call. `unresolved`: whether it needed what was not sent. `isShort`: whether long members were left out.
- * `acceptsResources`: whether a relationship in JSON may be a resource.
+ * `acceptsResources`: whether a relationship in JSON may be a resource. `isMaking`: whether a script makes relationships.
  */
-const CALL = { unresolved: false, isShort: false, acceptsResources: false }
+const CALL = { unresolved: false, isShort: false, acceptsResources: false, isMaking: false }
 /** Contents of sent and written resources by type and id; null for a resource that does not exist. */
 const CONTENTS = new Map()
 
@@ -208,9 +208,22 @@ function resourceAt(type, id) {
   if (!IDENTITIES.has(key)) {
     const resource = lazy(type, id)
     STATE.get(resource).isReference = true
+    STATE.get(resource).isMade = CALL.isMaking
     IDENTITIES.set(key, resource)
   }
-  return IDENTITIES.get(key)
+  const known = IDENTITIES.get(key)
+  if (!CALL.isMaking) STATE.get(known).isMade = false
+  return known
+}
+
+/** Calls `make`. The network does not send the resources of new relationships, even if the script runs again. */
+function madeByScript(make) {
+  CALL.isMaking = true
+  try {
+    return make()
+  } finally {
+    CALL.isMaking = false
+  }
 }
 
 /** Returns a new object whose content is loaded when a script first uses a member that the object lacks. */
@@ -233,7 +246,6 @@ function resourceWith(json) {
   }
   const state = STATE.get(resource)
   state.isReference = false
-  state.isMade = false
   if (CALL.isShort) fill(state.values, MODEL[state.type], json)
   else load(state, json)
   return resource
@@ -362,7 +374,7 @@ function fromJson(json, { validate = true, acceptResourcesForRelationships = fal
     throw new Error('Invalid JSON data. Does not contain a $class type identifier.')
   }
   CALL.acceptsResources = acceptResourcesForRelationships
-  const made = populated(json, json.$class)
+  const made = madeByScript(() => populated(json, json.$class))
   CALL.acceptsResources = false
   if (validate) requireValid(made)
   return made
