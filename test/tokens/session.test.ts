@@ -166,3 +166,45 @@ it('creates, lists and revokes no tokens if tokens are disabled', async () => {
   }
   await node.close()
 })
+
+it('serves the page to everyone if it offers a sign-in, and guards everything else as before', async () => {
+  const clock = new HandClock()
+  const tokens = await openTokens({ clock, folder: null, secret: null })
+  const endpoint = new URL('https://idp.example/oauth')
+  const found = {
+    issuer: 'https://idp.example',
+    endpoints: { authorization: endpoint, token: endpoint },
+  }
+  let offer: typeof found | null = found
+  const signIn = { clientId: 'dashboard', parameters: 'audience=x', find: () => offer }
+  const node = await startLedgerNode({ clock, tokens, signIn })
+  const cross = { 'sec-fetch-site': 'cross-site' }
+  const policy = async () => {
+    const page = await node.send('GET', '/?code=c&state=s', undefined, cross)
+    expect(page.status).toBe(200)
+    return /connect-src ([^;]+);/.exec(page.headers.get('content-security-policy') ?? '')?.[1]
+  }
+  expect(await policy()).toBe("'self' https://idp.example")
+  const { json } = await node.send('GET', '/session')
+  expect([json.client_id, json.parameters]).toEqual(['dashboard', 'audience=x'])
+  for (const [method, path] of [
+    ['GET', '/session'],
+    ['POST', '/session'],
+    ['GET', '/api/dbs'],
+  ] as const) {
+    expect((await node.send(method, path, undefined, { ...RIGHT, ...cross })).status).toBe(403)
+  }
+  expect((await node.send('GET', '/api/dbs')).json.code).toBe('TOKEN_NEEDED')
+  expect((await node.send('POST', '/session')).status).toBe(401)
+  expect((await node.send('POST', '/session', undefined, RIGHT)).json.token).toMatch(/^eyJ/)
+  offer = null
+  expect(await policy()).toBe("'self'")
+  expect((await node.send('GET', '/session')).json.code).toBe('ISSUER_UNAVAILABLE')
+  await node.close()
+
+  const plain = await startLedgerNode({ clock, tokens })
+  expect((await plain.send('GET', '/')).status).toBe(401)
+  expect((await plain.send('GET', '/', undefined, { ...RIGHT, ...cross })).status).toBe(403)
+  expect((await plain.send('GET', '/session')).status).toBe(405)
+  await plain.close()
+})

@@ -39,8 +39,12 @@ export async function readOffer(base: string): Promise<SignInOffer> {
   throw new TypeError(String(message ?? reply.status))
 }
 
-/** Opens the page of the issuer: authorization code with PKCE. Source: RFC 6749 section 4.1, RFC 7636. */
+/**
+ * Opens the page of the issuer: authorization code with PKCE. Source: RFC 6749 section 4.1, RFC 7636. Errors: TypeError
+ * for a page without https, for which browsers have no hashes.
+ */
 export async function startLogin(base: string, offer: SignInOffer): Promise<void> {
+  if (!isSecureContext) throw new TypeError('open the page with https')
   const [verifier, state, nonce] = [randomText(), randomText(), randomText()]
   const started: Started = { verifier, state, nonce, hash: location.hash }
   sessionStorage.setItem(STARTED, JSON.stringify(started))

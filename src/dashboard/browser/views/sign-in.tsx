@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { render } from 'preact'
+import { useState } from 'preact/hooks'
 import { visible } from '../../../base/visible.js'
 import { t } from '../language/language.ts'
 import { base, useAccount } from '../node/ledger.ts'
@@ -40,10 +41,11 @@ function SignInView({
   failure: string | null
   withPassword: () => void
 }): JSX.Element {
+  const [shown, show] = useState(failure)
   return (
     <main class="container">
       <ViewHead title={t().signInTitle} />
-      {failure !== null && <Notice title={t().signInFailed}>{visible(failure)}</Notice>}
+      {shown !== null && <Notice title={t().signInFailed}>{visible(shown)}</Notice>}
       <p>
         {offer === null ? (
           <Button text={t().tryAgain} act={() => location.assign(base)} />
@@ -51,7 +53,7 @@ function SignInView({
           <Button
             text={t().signInAt(new URL(offer.issuer).host)}
             class=""
-            act={() => startLogin(base, offer)}
+            act={() => startLogin(base, offer).catch((error: Error) => show(error.message))}
           />
         )}{' '}
         <Button text={t().signInByPassword} act={withPassword} />
