@@ -109,11 +109,13 @@ export class IssuerTokens {
     // A revocation is kept for this time.
     if (expiresAt - issuedAt > TOKEN_LIFE_MAX_MS / 1000)
       throw invalidToken('it is valid for more than 366 days', subject)
+    // Without the signature, because the same signature can be written in several ways.
+    const signed = token.slice(0, token.lastIndexOf('.'))
     const scope = grantedScope(claims, { issuer, claim: scopeClaim, rules })
     return {
       ...{ subject, issuer, issuedAt, expiresAt, skewSeconds: SKEW_SECONDS },
       subjectId: toSubjectId(subject, issuer),
-      jti: issuerTokenId(issuer, typeof claims.jti === 'string' ? claims.jti : token),
+      jti: issuerTokenId(issuer, typeof claims.jti === 'string' ? claims.jti : signed),
       claims: { ...claims, scope },
       isBoundTo: () => false,
     }

@@ -144,6 +144,22 @@ describe('a token of an issuer', () => {
   })
 })
 
+it('a token with one changed character is refused, or is the same token for a revocation', async () => {
+  const issuer = await startOne()
+  const accepting = await acceptTokens([issuer])
+  const token = await issuer.sign(key)
+  const { jti } = await accepting.tokens.verify(token, API)
+  let same = 0
+  for (let at = 0; at < token.length; at += 1) {
+    const changed = `${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`
+    const found = await accepting.tokens.verify(changed, API).catch(({ code }) => code)
+    if (found === 'TOKEN_INVALID') continue
+    same += 1
+    expect([at, found.jti]).toEqual([token.length - 1, jti])
+  }
+  expect(same).toBeLessThan(2)
+})
+
 describe('a token is refused', () => {
   let issuer: TestIssuer
   let other: TestIssuer
