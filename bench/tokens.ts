@@ -42,6 +42,8 @@ async function compare(now: Server, before: string): Promise<void> {
     await fetch(`${servers.before.url}/api/bench`, { method: 'POST', headers })
     const rates: Record<'before' | 'now', number[]> = { before: [], now: [] }
     const cpu: Record<'before' | 'now', number[]> = { before: [], now: [] }
+    // The code of both versions must be compiled before the first measurement.
+    for (const server of Object.values(servers)) await post(server, headers)
     for (let round = 0; round < ROUNDS; round += 1) {
       for (const name of ['before', 'now'] as const) {
         const used = servers[name].cpuSeconds()

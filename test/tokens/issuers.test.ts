@@ -74,7 +74,15 @@ describe('a token of an issuer', () => {
     ])
     const [listed] = accepting.tokens.remembered()
     expect(listed).toMatchObject({ subject: 'ada', issuer: issuer.url, isRevoked: false })
-    await accepting.tokens.revoke(listed?.jti ?? '')
+    const admin = await issuer.sign(key, { scope: 'node:admin' })
+    const list = { authorization: `Bearer ${admin}` }
+    const { json } = await node.send('GET', '/api/config/tokens', undefined, list)
+    expect(json.tokens.map(({ scopes }: { scopes: string[] }) => scopes)).toEqual([
+      ['node:admin'],
+      ['openid', 'db:nuts:read', 'ledger:read', 'db:fruit:admin'],
+    ])
+    const revoking = `/api/config/tokens/${listed?.jti}`
+    expect((await node.send('DELETE', revoking, undefined, list)).status).toBe(200)
     const refused = await node.send('GET', '/api/fruit', undefined, headers)
     expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
       401,

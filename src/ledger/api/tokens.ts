@@ -140,7 +140,7 @@ export function tokenRoutes(
         subject: token.subject,
         ...(token.issuer === undefined ? {} : { issuer: token.issuer }),
         audience: token.audience,
-        scopes: typeof token.scope === 'string' ? token.scope.split(' ') : [],
+        scopes: typeof token.scope === 'string' ? token.scope.split(' ').filter(Boolean) : [],
         issued_at: token.issuedAt,
         expires_at: token.expiresAt,
         last_used: token.lastUsed,

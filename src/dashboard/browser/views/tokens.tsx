@@ -66,11 +66,11 @@ export function TokensSection(): JSX.Element {
 }
 
 function TokenRow({ token, revoke }: { token: Token; revoke: () => void }): JSX.Element {
-  const { jti, subject, audience, scopes, last_used, expires_at, revoked } = token
+  const { jti, subject, issuer = '', audience, scopes, last_used, expires_at, revoked } = token
   return (
     <li class="token">
       <div>
-        <strong class="name">{visible(subject)}</strong>{' '}
+        <strong class="name">{visible(subject)}</strong> {visible(issuer)}{' '}
         {scopes.map((scope) => (
           <code key={scope}>{visible(scope)}</code>
         ))}
