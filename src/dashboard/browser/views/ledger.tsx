@@ -295,7 +295,7 @@ function EntryRow(props: {
             <span aria-hidden>›</span> {visible(attachment)}
           </>
         )}
-      </span>
+      </span>{' '}
       <AuthorLine by={by} reason={reason} />
       {rest.item !== undefined && (
         <details>
