@@ -7,6 +7,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     postgres: () => import('./postgres.ts'),
     attachments: () => import('./attachments.ts'),
     queries: () => import('./queries.ts'),
+    'as-of': () => import('./as-of.ts'),
     rates: () => import('./rates.ts'),
     converter: () => import('./converter.ts'),
     'converter-beside-ledger': () => import('./converter-beside-ledger.ts'),

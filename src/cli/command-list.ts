@@ -6,6 +6,7 @@ import { countCommand } from './commands/count.ts'
 import { diffCommand } from './commands/diff.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { dumpCommand } from './commands/dump.ts'
+import { eraseCommand } from './commands/erase.ts'
 import { exportCommand } from './commands/export.ts'
 import { imageCommand } from './commands/image.ts'
 import { importCommand, restoreCommand } from './commands/import.ts'
@@ -38,6 +39,7 @@ export function createCommands(): Command[] {
     tokenCommand(),
     countCommand(),
     diffCommand(),
+    eraseCommand(),
     indexCommand(),
     imageCommand(),
     ratesCommand(),

@@ -1,10 +1,11 @@
 import type { Aggregated, AggregateOptions, CountOptions } from './aggregation.ts'
 import { AttachmentsClient } from './attachments.ts'
 import { ClientError, unverifiable, VerificationError } from './error.ts'
-import { formatFilter, type QueryFilter } from './filter.ts'
+import { formatFilter, type QueryFilter, type QueryWhere } from './filter.ts'
 import type { MemberName, Patch, Read, Revision, Selected, Stored } from './item.ts'
 import {
   describeValue,
+  jsonText,
   requireArray,
   requireCount,
   requireHeightOrTime,
@@ -55,6 +56,30 @@ export interface QueryOptions<Item, Field extends MemberName<Item> = never> exte
 
 /** Options with which a list is not the list of all items now. */
 const SELECTING = ['filter', 'limit', 'after', 'at'] as const
+
+/** What `erase` has erased or counted so far. */
+export interface ErasedItems {
+  /** Number of items of which something was erased. */
+  readonly items: number
+  /** Number of erased entries. */
+  readonly revisions: number
+}
+
+/** Selects the items whose former revisions are erased: `ids`, or `where`, or `deleted`, or `where` and `deleted`. */
+export interface EraseOptions<Item> extends RequestOptions {
+  /** At most 1,000 ids. */
+  readonly ids?: readonly string[]
+  /** Tested on the current items, and on deleted items as they were last. */
+  readonly where?: QueryWhere<Item>
+  /** Selects only deleted items, and those of deleted databases of this name. */
+  readonly deleted?: true
+  /** Counts, and erases nothing. */
+  readonly dryRun?: boolean
+  /** Recorded with the erasures. */
+  readonly reason?: string
+  readonly progress?: (erased: ErasedItems) => void
+}
+
 const PAGE = 500
 const PAGE_MAX = 10_000
 const AGGREGATE = '/api/config/aggregate'
@@ -278,6 +303,35 @@ export class DatabaseClient<Item extends object> {
       limit = size
       cursor = page.cursor ?? undefined
     } while (cursor !== undefined)
+  }
+
+  /**
+   * Erases, or counts with `dryRun`, all former revisions of the selected items and their attachments. The current revision
+   * of an item stays. If it rejects, a repeated call erases the rest.
+   */
+  async erase(options: EraseOptions<Item>): Promise<ErasedItems> {
+    const { signal, progress, ...given } = requireObject(options, 'options')
+    const selection = { db: this.name, ...given }
+    // Without an undefined member, the request would erase more.
+    jsonText(selection, 'options', 'refused')
+    let [items, revisions] = [0, 0]
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const body = cursor === undefined ? selection : { ...selection, cursor }
+      const call = { method: 'POST', path: '/api/config/erasures', body, signal }
+      const page = await this.#writer.write(call, readJson<ErasedItems & { cursor: string | null }>)
+      items += page.items
+      revisions += page.revisions
+      if (page.cursor !== null) progress?.({ items, revisions })
+      if (page.cursor === cursor || page.cursor === undefined) {
+        throw new ClientError(
+          'REPLY_MALFORMED',
+          200,
+          'the reply has no cursor for the next request',
+        )
+      }
+      cursor = page.cursor
+    }
+    return { items, revisions }
   }
 
   attachments(id: string): AttachmentsClient {

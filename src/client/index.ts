@@ -6,6 +6,8 @@ export type {
   ChangeOptions,
   ChangeResult,
   DatabaseClient,
+  ErasedItems,
+  EraseOptions,
   HistoryOptions,
   QueryOptions,
 } from './database.ts'

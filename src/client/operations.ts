@@ -374,6 +374,35 @@ export interface Operations {
     }
     reply: object
   }
+  /** Erase all former revisions of many items and their attachments */
+  'POST /api/config/erasures': {
+    input: {
+      body: {
+        /** Name of the database, also of a deleted database */
+        db: string
+        /** Ids of items */
+        ids?: readonly string[]
+        /** Predicate of a filter, for the current items, and for deleted items as they were last; `{}` matches all */
+        where?: { [member: string]: unknown }
+        /** Only deleted items, and those of deleted databases of this name */
+        deleted?: true
+        /** Count, and erase nothing */
+        dryRun?: boolean
+        /** Why the change was made, 1 to 1024 bytes */
+        reason?: string
+        /** The `cursor` of the previous reply */
+        cursor?: string
+      }
+    }
+    reply: {
+      /** Items of which something was erased, or would be */
+      items: number
+      /** Erased entries, or those that would be */
+      revisions: number
+      /** Repeat the request with this cursor; null at the end */
+      cursor: string | null
+    }
+  }
   /** Erase former revisions of an item and its attachments */
   'POST /api/{db}/{id}/erase': {
     input: { path: { db: string; id: string }; body?: { positions?: readonly string[] } }

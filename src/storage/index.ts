@@ -54,6 +54,7 @@ export type {
   FoundItem,
   FoundItems,
   IndexOutcome,
+  ItemLife,
   ItemRange,
   ItemSearch,
   RevisionRange,

@@ -1,6 +1,6 @@
 // Searches all files for erased content: of a node with SQLite and with PostgreSQL, its mirror, an export and a backup.
 //
-//   npm run build && node scripts/run.mjs test/faults/erased.ts [--markers 1000] [--engine sqlite|postgres]
+//   npm run build && node scripts/run.mjs test/faults/erased.ts [--markers 1000] [--gone 100] [--engine sqlite|postgres]
 //
 // Before and while the content is erased, an index is removed, a database is deleted, the node is killed, and its disk
 // is full (this needs root on Linux). 1,000 markers take about 3 minutes. Exit code 0: when the metric
@@ -14,7 +14,11 @@ import { PostgresPrograms } from '../postgres/programs.ts'
 import { runErasing } from '../support/erasing.ts'
 
 const { values: flags } = parseArgs({
-  options: { markers: { type: 'string', default: '1000' }, engine: { type: 'string' } },
+  options: {
+    markers: { type: 'string', default: '1000' },
+    gone: { type: 'string' },
+    engine: { type: 'string' },
+  },
 })
 
 for (const engine of flags.engine === undefined ? ['sqlite', 'postgres'] : [flags.engine]) {
@@ -22,7 +26,9 @@ for (const engine of flags.engine === undefined ? ['sqlite', 'postgres'] : [flag
   const folder = mkdtempSync(join(tmpdir(), 'daicho-erased-'))
   try {
     const log = (line: string) => console.log(`${engine}: ${line}`)
-    const result = await runErasing({ folder, markers: Number(flags.markers), programs, log })
+    const gone = flags.gone === undefined ? {} : { gone: Number(flags.gone) }
+    const options = { folder, markers: Number(flags.markers), ...gone, programs, log }
+    const result = await runErasing(options)
     log(JSON.stringify(result))
     const { pg_wal: _, ...left } = result.left
     const isRight = Object.keys(left).length === 0 && result.verified.every((code) => code === 0)

@@ -10,25 +10,32 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join, relative } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { PostgresPrograms } from '../postgres/programs.ts'
 import { PostgresServer } from '../postgres/server.ts'
+import { PageImages } from './packed-pages.ts'
 import { type Daicho, startProgram } from './program.ts'
 import { until } from './until.ts'
 
-/** Number of items per block. */
+/** Number of items per block. The blocks of the deleted database are so long that the store compresses them. */
 const BATCH = 10
+const LONG_BATCH = 200
 /** Number of items of 1 MB. They make the store so large that its rewriting does not fit on the full disk. */
 const BALLAST = 6
 /** Start of every text that is erased, and number of digits after it. */
 const MARKER = 'marker-'
 const MARKER_HEX = 24
 const DISK_MB = 400
+/** Maximum delay of the kill after the start of an erasure of many items, milliseconds. */
+const KILL_MS_MAX = 1_500
 const LEFT_BYTES = 4_000_000
 
 export interface ErasingOptions {
   /** An empty folder. */
   readonly folder: string
   readonly markers: number
+  /** Number of items of the deleted database; by default, a tenth of `markers`. */
+  readonly gone?: number
   /** If not null, the store is a PostgreSQL database on a server of its own. */
   readonly programs: PostgresPrograms | null
   readonly log: (line: string) => void
@@ -41,7 +48,7 @@ export interface ErasingResult {
   readonly left: Readonly<Record<string, number>>
   /** Whether the disk was filled, which needs root on Linux. */
   readonly wasFull: boolean
-  /** Exit code of `daicho verify` of each folder and of the backup. */
+  /** Exit code of `daicho verify` of each folder, of the backup, and of the proof file of another item. */
   readonly verified: readonly (number | null)[]
 }
 
@@ -51,8 +58,8 @@ interface Running extends Daicho {
 
 /**
  * Erases items and attachments of every kind at a node with a mirror: replaced, deleted, of a removed index and of a
- * deleted database. Meanwhile, the node is killed, and then its disk is full. When the metric of both nodes is 0,
- * searches all their files, an export and a backup for the erased texts.
+ * deleted database, one by one and many at once. Meanwhile, the node is killed, and then its disk is full. When the metric
+ * of both nodes is 0, searches all their files, also what is compressed in them, an export and a backup for the erased texts.
  */
 export async function runErasing(options: ErasingOptions): Promise<ErasingResult> {
   const { folder, programs, log } = options
@@ -75,18 +82,26 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
     const node = await start(data, store)
     const mirror = await start(join(folder, 'mirror'))
     await addPeer(mirror.url, node.url)
-    const texts = await fill(node.url, options.markers)
+    const gone = options.gone ?? Math.ceil(options.markers / 10)
+    const texts = await fill(node.url, options.markers, gone)
+    const proof = await saveProof(node.url, folder)
     await isMirrored(mirror.url, node.url)
     await server?.query('ANALYZE')
     await server?.query('CHECKPOINT')
     const before = scan([folder, server?.data])
     const missing = texts.filter((text) => !before.has(text))
     if (missing.length > 0) throw new Error(`not in the files before: ${missing.length} texts`)
-    log(`${texts.length} texts are in the files`)
+    const packed = texts.filter((text) =>
+      [...(before.get(text) ?? [])].some((place) => place.startsWith('compressed')),
+    )
+    if (packed.length < gone) throw new Error(`compressed before: only ${packed.length} texts`)
+    log(`${texts.length} texts are in the files, ${packed.length} of them also compressed`)
 
     await erase(node.url, options.markers)
+    const erasing = eraseDeleted(node.url).catch(() => {})
+    await delay(KILL_MS_MAX * Math.random())
     node.child.kill('SIGKILL')
-    await node.ended
+    await Promise.all([node.ended, erasing])
     if (wasFull) fillDisk(disk)
     const next = join(folder, 'next')
     if (server !== null) mkdirSync(next)
@@ -98,6 +113,8 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
       `after the kill${wasFull ? ', on a full disk' : ''}: ${await due(other.url)} are unfinished`,
     )
     rmSync(join(disk, 'filler'), { force: true })
+    const started = performance.now()
+    log(`${await eraseDeleted(other.url)} in ${Math.round(performance.now() - started)} ms`)
     // The mirror follows the new address.
     await addPeer(mirror.url, other.url)
     await isMirrored(mirror.url, other.url)
@@ -122,6 +139,7 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
       ...copies,
     ]
     const verified: (number | null)[] = []
+    await startProgram(['verify', ...proof]).ended.then(({ code }) => verified.push(code))
     for (const path of stores) verified.push((await startProgram(['verify', path]).ended).code)
     return { erased: texts.length, left, wasFull, verified }
   } finally {
@@ -168,7 +186,7 @@ async function send(url: string, method: string, path: string, body?: unknown): 
 const idsOf = (markers: number) => Array.from({ length: markers }, (_, n) => `i${n}`)
 
 /** Stores items and attachments, and then replaces or deletes all of them. Returns their texts. */
-async function fill(url: string, markers: number): Promise<string[]> {
+async function fill(url: string, markers: number, gone: number): Promise<string[]> {
   const texts: string[] = []
   const text = (length: number) => {
     const made = MARKER + randomBytes(MARKER_HEX / 2).toString('hex')
@@ -176,9 +194,9 @@ async function fill(url: string, markers: number): Promise<string[]> {
     return `${made} ${randomBytes(length).toString('base64')}`
   }
   const ids = idsOf(markers)
-  const post = async (db: string, items: readonly object[]) => {
-    for (let at = 0; at < items.length; at += BATCH) {
-      await send(url, 'POST', `/api/${db}`, items.slice(at, at + BATCH))
+  const post = async (db: string, items: readonly object[], batch = BATCH) => {
+    for (let at = 0; at < items.length; at += batch) {
+      await send(url, 'POST', `/api/${db}`, items.slice(at, at + batch))
     }
   }
   for (const db of ['people', 'gone']) await send(url, 'POST', `/api/${db}`)
@@ -195,8 +213,10 @@ async function fill(url: string, markers: number): Promise<string[]> {
   )
   await post(
     'gone',
-    ids.slice(0, markers / 10).map((id) => ({ id, note: text(2_000) })),
+    Array.from({ length: gone }, (_, n) => ({ id: `g${n}`, note: text(600) })),
+    LONG_BATCH,
   )
+  await send(url, 'PUT', '/api/gone/g0/attachments/file', text(100))
   for (const id of ids.slice(0, markers / 10)) {
     await send(url, 'PUT', `/api/people/${id}/attachments/file`, text(5_000))
     await send(url, 'DELETE', `/api/people/${id}/attachments/file`)
@@ -209,13 +229,33 @@ async function fill(url: string, markers: number): Promise<string[]> {
   return texts
 }
 
-/** Erases the former revisions of all items but `last`, after an index was removed and a database was deleted. */
+/**
+ * Erases the former revisions of all items but `last`, half of them at once, after an index was removed and a database was
+ * deleted.
+ */
 async function erase(url: string, markers: number): Promise<void> {
   await send(url, 'DELETE', '/api/config/indexes', { db: 'people', path: 'note' })
   await send(url, 'DELETE', '/api/gone')
   const ids = idsOf(markers)
-  for (const id of ids) await send(url, 'POST', `/api/people/${id}/erase`)
-  for (const id of ids.slice(0, markers / 10)) await send(url, 'POST', `/api/gone/${id}/erase`)
+  const half = Math.ceil(markers / 2)
+  for (const id of ids.slice(0, half)) await send(url, 'POST', `/api/people/${id}/erase`)
+  await send(url, 'POST', '/api/config/erasures', { db: 'people', ids: ids.slice(half) })
+}
+
+/** Erases the deleted database, and returns the output. */
+async function eraseDeleted(url: string): Promise<string> {
+  const args = ['erase', 'gone', '--deleted', '--reason', 'the end', '--url', url]
+  const { stdout, stderr, code } = await startProgram(args).ended
+  if (code !== 0) throw new Error(`the erasure failed: ${stderr}`)
+  return stdout.trim()
+}
+
+/** Saves the proof of an item that is not erased. Returns the arguments of `verify`. */
+async function saveProof(url: string, folder: string): Promise<string[]> {
+  const [proof, key] = [join(folder, 'ballast.tlog-proof'), join(folder, 'vkey')]
+  writeFileSync(proof, await readText(`${url}/api/people/ballast0/proof`))
+  writeFileSync(key, await readText(`${url}/api/ledgers/${await serverId(url)}/vkey`))
+  return [proof, '--key', key]
 }
 
 async function readText(url: string): Promise<string> {
@@ -257,9 +297,16 @@ function readIfThere(path: string): Buffer {
   }
 }
 
-/** Returns, for each marker in the bytes of a file, the files that contain it. */
+/** Returns, for each marker in the bytes of a file or in what is compressed in it, the files that contain it. */
 function scan(folders: readonly (string | undefined)[]): Map<string, Set<string>> {
   const found = new Map<string, Set<string>>()
+  const databases = new Map<string, PageImages>()
+  const add = (bytes: Buffer, place: string) => {
+    for (let at = bytes.indexOf(MARKER); at !== -1; at = bytes.indexOf(MARKER, at + 1)) {
+      const marker = bytes.toString('latin1', at, at + MARKER.length + MARKER_HEX)
+      found.set(marker, (found.get(marker) ?? new Set()).add(place))
+    }
+  }
   for (const folder of folders) {
     if (folder === undefined) continue
     for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
@@ -267,12 +314,15 @@ function scan(folders: readonly (string | undefined)[]): Map<string, Set<string>
       const path = join(entry.parentPath, entry.name)
       const place = relative(folder, path).replace(/^pg_wal\/.*/, 'pg_wal')
       const bytes = readIfThere(path)
-      for (let at = bytes.indexOf(MARKER); at !== -1; at = bytes.indexOf(MARKER, at + 1)) {
-        const marker = bytes.toString('latin1', at, at + MARKER.length + MARKER_HEX)
-        const places = found.get(marker) ?? new Set()
-        found.set(marker, places.add(place))
-      }
+      add(bytes, place)
+      const database = place.replace(/-wal$/, '')
+      const images = databases.get(database) ?? new PageImages()
+      images.add(bytes)
+      databases.set(database, images)
     }
+  }
+  for (const [database, images] of databases) {
+    for (const value of images.unpacked()) add(value, `compressed in ${database}`)
   }
   return found
 }

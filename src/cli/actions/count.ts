@@ -1,3 +1,4 @@
+import type { Json } from '../../base/json.ts'
 import { parseStrictJson, StrictJsonError } from '../../base/strict-json.ts'
 import type { Aggregated } from '../../client/index.ts'
 import { EXIT, Exit } from '../exit.ts'
@@ -19,7 +20,8 @@ export async function runCount(db: string, flags: Flags): Promise<void> {
     const list = flags[name]
     return list === undefined ? [] : [[name, list]]
   })
-  const filter = where === undefined ? {} : { filter: formatFilter(where) }
+  if (where !== undefined) parseWhereFlag(where)
+  const filter = where === undefined ? {} : { filter: `{"where":${where}}` }
   // Without groups and functions, the node can count with an index.
   if (lists.length === 0 && json !== true) {
     const query = { count: 'true', limit: 1, ...filter } as const
@@ -31,16 +33,15 @@ export async function runCount(db: string, flags: Flags): Promise<void> {
   print(json, reply, table(reply))
 }
 
-/** Returns the filter with `where`. Reports its syntax errors here, with positions in the text of the flag. */
-function formatFilter(where: string): string {
+/** Returns the value of the flag --where. Reports its syntax errors here, with positions in the text of the flag. */
+export function parseWhereFlag(where: string): Json {
   try {
-    parseStrictJson(Buffer.from(where))
+    return parseStrictJson(Buffer.from(where))
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error
     const message = `--where: ${error.message.replace('the body is', 'it is')}`
     throw new Exit(EXIT.usage, message, { cause: error })
   }
-  return `{"where":${where}}`
 }
 
 /** Returns a line with the column names, followed by one line per group. */

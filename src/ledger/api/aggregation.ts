@@ -4,7 +4,7 @@ import { disconnection, type HttpApp } from '../../http/index.ts'
 import { requireScope } from '../../tokens/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { AGGREGATION_LIMITS, aggregationQuery } from '../read/aggregation.ts'
-import { At, AtReply, requireState, sameState } from './as-of.ts'
+import { At, AtReply, findSameReply, requireState } from './as-of.ts'
 import { sendText } from './replies.ts'
 import { okReply, operation, TokenQuery } from './schemas.ts'
 
@@ -78,7 +78,7 @@ export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
       const { db, at, ...lists } = query
       requireScope(caller, { db, level: 'read' })
       const asOf = await requireState(ledger, at, reply)
-      const same = await sameState(reply, ledger, asOf, headers)
+      const same = await findSameReply(ledger, reply, headers, asOf)
       if (same !== null) return same
       const aggregation = aggregationQuery(requireOnlyWhere(parseFilter(query)), lists)
       const result = await ledger.read.aggregate(db, aggregation, disconnection(reply), asOf)

@@ -1,12 +1,18 @@
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { parseIsoTime } from '../../base/iso-time.ts'
 import { Type } from '../../base/shape.ts'
+import { positionText } from '../../chain/index.ts'
 import { HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import type { AsOf } from '../read/pages.ts'
 import { readPrecondition, readStatus } from './conditions.ts'
 import { VARY_BY_TOKEN } from './replies.ts'
 
+/**
+ * Headers of a reply about a past state. A cache must ask before it repeats the reply, because the content may have been
+ * erased. Without `vary`, a browser would show the reply to its next user, too.
+ */
+export const PAST_HEADERS = { 'cache-control': 'private, no-cache', vary: VARY_BY_TOKEN } as const
 const HEIGHT = /^\d{1,16}$/
 
 /** The parameter `at` of reads of a past state. */
@@ -43,23 +49,13 @@ export async function requireState(
 ): Promise<AsOf | null> {
   if (at === undefined) return null
   const asOf = await findState(ledger, at)
-  if (isHeightText(at)) setUnchanging(reply)
-  reply.header('ledger-height', asOf.height)
+  reply.headers({ 'ledger-height': asOf.height, ...PAST_HEADERS })
   return asOf
 }
 
 /** Returns the state that `at` names. Errors: as for `requireState`. */
 export function findState({ read }: LedgerService, at: string): Promise<AsOf> {
   return isHeightText(at) ? read.asOfHeight(Number(at)) : read.asOfTime(requireTime(at))
-}
-
-/** Lets a client keep a reply forever, because what is committed up to a height never changes. */
-export function setUnchanging(reply: FastifyReply): void {
-  // A refusal replaces `cache-control`. Without `vary`, a browser would show the reply to its next user, too.
-  reply.headers({
-    'cache-control': 'private, max-age=31536000, immutable',
-    vary: VARY_BY_TOKEN,
-  })
 }
 
 /** Whether `at` is the height of a block, not a time. */
@@ -76,18 +72,19 @@ function requireTime(at: string): number {
 }
 
 /**
- * Adds the entity tag of a reply about a past state: its height and, because erasures change what is left of it, their
- * number. Returns a reply with status 304 if the client has this state, else null.
+ * Adds the entity tag of a reply about past states, which changes with every erasure. Returns a reply with status 304 if
+ * the client has the reply, else null; null also without a state.
  */
-export async function sameState(
-  reply: FastifyReply,
+export async function findSameReply(
   { store }: LedgerService,
-  asOf: AsOf | null,
+  reply: FastifyReply,
   headers: FastifyRequest['headers'],
+  ...states: readonly (AsOf | null)[]
 ): Promise<FastifyReply | null> {
-  if (asOf === null) return null
-  const erased = await store.countErased()
-  const tag = erased === 0 ? `${asOf.height}` : `${asOf.height}-${erased}`
+  const heights = states.flatMap((state) => state?.height ?? [])
+  if (heights.length === 0) return null
+  const eraser = await store.lastEraser()
+  const tag = [...heights, ...(eraser === null ? [] : [positionText(eraser)])].join('-')
   reply.header('etag', `"${tag}"`)
   const precondition = readPrecondition({ headers })
   const isSame = precondition !== null && readStatus(precondition, tag) === 304

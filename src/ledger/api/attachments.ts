@@ -3,7 +3,7 @@ import { attachmentText } from '../../chain/index.ts'
 import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
-import { At, AtReply, requireState, sameState } from './as-of.ts'
+import { At, AtReply, findSameReply, requireState } from './as-of.ts'
 import { readItemConditions, readUploadConditions } from './conditions.ts'
 import {
   AnyBytes,
@@ -198,7 +198,7 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
     }),
     async ({ params: { db, id }, query, headers }, reply) => {
       const asOf = await requireState(ledger, query.at, reply)
-      const same = await sameState(reply, ledger, asOf, headers)
+      const same = await findSameReply(ledger, reply, headers, asOf)
       if (same !== null) return same
       const range = { ...requireRange(query), after: query.after ?? '' }
       const pages = await ledger.attachments.list(db, id, range, asOf)

@@ -4,7 +4,7 @@ import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { may, requireScope } from '../../tokens/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { differences } from '../read/differences.ts'
-import { findState, isHeightText, setUnchanging } from './as-of.ts'
+import { findSameReply, findState, PAST_HEADERS } from './as-of.ts'
 import { differencesReply, sendText } from './replies.ts'
 import { AnyItem, flag, isFlagSet, okReply, operation, TokenQuery } from './schemas.ts'
 
@@ -45,7 +45,7 @@ export function differenceRoutes(app: HttpApp, ledger: LedgerService): void {
       reply: DifferencesReply,
       config: { scope: 'token', lasting: true },
     }),
-    async ({ caller, query }, reply) => {
+    async ({ caller, query, headers }, reply) => {
       const { db = null } = query
       if (db !== null) requireScope(caller, { db, level: 'read' })
       const from = await findState(ledger, query.from)
@@ -56,12 +56,13 @@ export function differenceRoutes(app: HttpApp, ledger: LedgerService): void {
         const message = `from is height ${from.height}, after to, which is height ${to.height}`
         throw new HttpRefusal(400, 'REQUEST_INVALID', message)
       }
+      reply.headers(PAST_HEADERS)
+      const same = await findSameReply(ledger, reply, headers, from, to)
+      if (same !== null) return same
       const isSelected = (name: string) => may(caller, { db: name, level: 'read' })
       await turn(true)
       const docs = isFlagSet(query.docs)
       const pages = await differences(ledger.store, { db, from, to, isSelected, docs })
-      if (isHeightText(query.from) && isHeightText(query.to ?? '')) setUnchanging(reply)
-      reply.header('etag', `"${from.height}-${to.height}"`)
       return sendText(reply, differencesReply(pages, from, to))
     },
   )

@@ -2,14 +2,11 @@ import { Type } from '../../base/shape.ts'
 import { turn } from '../../base/turn.ts'
 import { parsePosition } from '../../chain/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
-import type { LedgerService } from '../node/service.ts'
 import type { ItemHistory } from '../read/item-history.ts'
-import { readConditions } from './conditions.ts'
-import { historyReply, sendText, setLedgerPosition } from './replies.ts'
+import { historyReply, sendText } from './replies.ts'
 import {
   authorship,
   Count,
-  IdempotencyHeaders,
   ItemParams,
   okReply,
   operation,
@@ -90,56 +87,4 @@ function parseCursor(cursor: string | undefined): number | null {
   const position = parsePosition(cursor)
   if (position !== null) return position
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'cursor must be a position, <height>.<index>')
-}
-
-const erasedPosition = Type.String({
-  pattern: POSITION_PATTERN,
-  description: '`<height>.<index>`',
-})
-
-/**
- * Body of an erasure. Without `positions`, all former revisions are erased. So unknown members are rejected: with a
- * misspelt `positions`, the request would erase more than its client meant.
- */
-const EraseBody = Type.Union(
-  [
-    Type.Object(
-      { positions: Type.Optional(Type.Array(erasedPosition, { minItems: 1 })) },
-      { additionalProperties: false },
-    ),
-    Type.Null(),
-  ],
-  { examples: [{ positions: ['1.0'] }] },
-)
-
-const ErasedReply = okReply({
-  positions: Type.Array(erasedPosition),
-})
-
-export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
-  app.post(
-    '/api/:db/:id/erase',
-    operation('items', 'eraseRevisions', {
-      summary: 'Erase former revisions of an item and its attachments',
-      description:
-        'The commitments stay, so all other entries and the existence of the erased entries can still be ' +
-        'proven. The entry that deleted an attachment is erased together with the attachment. If an ' +
-        'attachment replaced another attachment, the replaced attachment must be erased first or in the same request.',
-      params: ItemParams,
-      body: EraseBody,
-      reply: ErasedReply,
-      config: { scope: 'db:{db}:admin', documentedHeaders: IdempotencyHeaders },
-    }),
-    async (request, reply) => {
-      const { db, id } = request.params
-      const { position: at, positions } = await ledger.write.eraseRevisions(
-        db,
-        id,
-        request.body?.positions ?? null,
-        readConditions(request),
-      )
-      setLedgerPosition(reply, ledger, at)
-      return { status: true as const, positions: [...positions] }
-    },
-  )
 }

@@ -8,7 +8,7 @@ import { disconnection, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { type AsOf, type QueryResult, requireCreationOrder } from '../read/pages.ts'
 import type { ItemListRange } from '../read/reads.ts'
-import { requireState, sameState } from './as-of.ts'
+import { findSameReply, requireState } from './as-of.ts'
 import { requireSignedState } from './log.ts'
 import { idListReply, itemListReply, type ListEnd, requireRange, sendText } from './replies.ts'
 import { DatabaseParams, ItemListQuery, ItemListReply, isFlagSet, operation } from './schemas.ts'
@@ -40,7 +40,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
     async ({ params: { db }, query, method, headers }, reply) => {
       if (isFlagSet(query.proof)) return sendList(reply, ledger, db, query)
       const asOf = await requireState(ledger, query.at, reply)
-      const same = await sameState(reply, ledger, asOf, headers)
+      const same = await findSameReply(ledger, reply, headers, asOf)
       if (same !== null) return same
       const docs = isFlagSet(query.docs) && method !== 'HEAD'
       const options = {

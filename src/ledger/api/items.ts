@@ -7,7 +7,7 @@ import type { LedgerService } from '../node/service.ts'
 import { requireItem } from '../write/item.ts'
 import type { RequestConditions } from '../write/request-conditions.ts'
 import type { Written } from '../write/unit-of-work.ts'
-import { isHeightText, requireState, sameState } from './as-of.ts'
+import { findSameReply, isHeightText, requireState } from './as-of.ts'
 import { readConditions, readItemConditions, readPrecondition, readStatus } from './conditions.ts'
 import { sendText, setItemHeaders, takeBody } from './replies.ts'
 import {
@@ -86,7 +86,7 @@ function databaseListRoute(app: HttpApp, ledger: LedgerService): void {
       const isReadable = (db: string) => may(caller, { db, level: 'read' })
       const asOf = await requireState(ledger, query.at, reply)
       const at = asOf === null ? {} : { at: asOf.height }
-      const same = await sameState(reply, ledger, asOf, headers)
+      const same = await findSameReply(ledger, reply, headers, asOf)
       if (same !== null) return same
       const counted = isFlagSet(query.count)
         ? await ledger.read.countEach(isReadable, disconnection(reply), asOf)

@@ -127,7 +127,7 @@ const by = Type.Optional(
     { description: 'Who made the change' },
   ),
 )
-const reason = Type.Optional(
+export const reason = Type.Optional(
   Type.String({ description: `Why the change was made, 1 to ${REASON_BYTES_MAX} bytes` }),
 )
 /** The members of an entry or a revision that say who made it, and why. */

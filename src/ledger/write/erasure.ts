@@ -10,20 +10,52 @@ import {
   type AttachmentRow,
   erasedEntryText,
   type StoredItem,
-  type StoredRevision,
   type StoreReader,
   storedJson,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { requireDatabase } from '../read/pages.ts'
-import type { Operation } from './unit-of-work.ts'
+import type { FormerRange, Operation } from './unit-of-work.ts'
 
-const REVISIONS_PER_PAGE = 256
+/** Maximum revisions and attachments that one erasure of a range takes. Deletions of attachments come on top. */
+export const REVISIONS_PER_ERASURE = 1_000
+/** Characters of blocks that are kept for the next erasures. */
+const RECENT_LENGTH_MAX = 16_777_216
+
+/** Reads blocks, and keeps the last ones, because the former revisions of many items are in the same block. */
+export class RecentBlocks {
+  readonly #store: StoreReader
+  readonly #blocks = new Map<number, Block>()
+  #keptLength = 0
+  /** Characters of the blocks read so far. */
+  length = 0
+
+  constructor(store: StoreReader) {
+    this.#store = store
+  }
+
+  /** Returns the block at `height`, or undefined. */
+  async read(height: number): Promise<Block | undefined> {
+    const kept = this.#blocks.get(height)
+    if (kept !== undefined) return kept
+    const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
+    if (block?.height !== height) return undefined
+    const length = block.entries.reduce((sum, entry) => sum + entry.length, 0)
+    this.length += length
+    if (this.#keptLength + length > RECENT_LENGTH_MAX) {
+      this.#blocks.clear()
+      this.#keptLength = 0
+    }
+    this.#keptLength += length
+    this.#blocks.set(height, block)
+    return block
+  }
+}
 
 export interface PlannedErasure {
   /** Packed positions of the entries to erase, in ascending order. */
   readonly positions: readonly number[]
-  /** SHA-256 of each blob to which an erased entry referred. Other entries may refer to the same blob. */
+  /** See `Erased`. */
   readonly freed: readonly string[]
 }
 
@@ -38,8 +70,9 @@ interface ErasedItem {
 }
 
 /**
- * Plans an erasure of the entries at `positions`, or of all former revisions of the item and of its attachments, also
- * those of the items with the same id in deleted databases of the same name. Leaves out entries that are already erased, and entries in `erasedInBatch`, which an earlier erasure of the batch erases.
+ * Plans an erasure of the entries at `positions`, of the oldest ones in `range`, or of all former revisions of the item
+ * and of its attachments, also those of the items with the same id in deleted databases of the same name. Leaves out
+ * entries that are already erased, and entries in `erasedInBatch`, which an earlier erasure of the batch erases.
  * Includes the deletion of an erased attachment, because the deletion contains the same metadata.
  *
  * The plan stays valid until the batch is written, because a former revision never becomes current again.
@@ -47,8 +80,9 @@ interface ErasedItem {
  */
 export async function planErasure(
   store: StoreReader,
-  { db, of, positions }: Extract<Operation, { kind: 'erase_item' }>,
+  { db, of, positions, range }: Extract<Operation, { kind: 'erase_item' }>,
   erasedInBatch: ReadonlySet<number>,
+  recent: RecentBlocks,
 ): Promise<PlannedErasure> {
   const former = await store.formerDatabases(db)
   // A name that was never used is refused like in every other request.
@@ -60,16 +94,14 @@ export async function planErasure(
     id: of,
     current: await store.item(db, of),
   }
-  const requested = positions ?? (await formerPositions(store, item))
+  const requested = positions ?? (await formerPositions(store, item, range ?? null, erasedInBatch))
   const erasable = new Set<number>()
   const freed = new Set<string>()
-  let block: Block | undefined
   // Iterates in ascending order, so that a replaced attachment is in `erasable` before the entry that replaced it is
   // checked.
   for (const position of [...new Set(requested)].sort((a, b) => a - b)) {
     const { height, index } = unpackPosition(position)
-    if (block?.height !== height) [block] = await store.blocks(store.serverId, height, 1)
-    const text = block?.height === height ? block.entries[index] : undefined
+    const text = (await recent.read(height))?.entries[index]
     if (text === undefined || erasedEntryText(text, db, of) === null) {
       throw new LedgerError(
         'POSITION_INVALID',
@@ -123,27 +155,34 @@ function neededRevision(position: number, former: number): LedgerError {
 
 /**
  * Returns the packed positions of all former revisions of the item and of its attachments, in all databases of the
- * name. Leaves out deletions: a deletion of the item has no content, and a deletion of an attachment is erased with
- * the attachment. Errors: UNIT_TOO_LARGE.
+ * name, or of the oldest ones in `range`. Leaves out deletions: a deletion of the item has no content, and a deletion of
+ * an attachment is erased with the attachment. Errors: UNIT_TOO_LARGE.
  */
-async function formerPositions(store: StoreReader, item: ErasedItem): Promise<number[]> {
+async function formerPositions(
+  store: StoreReader,
+  item: ErasedItem,
+  range: FormerRange | null,
+  erasedInBatch: ReadonlySet<number>,
+): Promise<number[]> {
   const { databases, id, current } = item
+  const limit = (range === null ? ENTRIES_MAX : REVISIONS_PER_ERASURE) + 1
+  const { from, to } = range ?? { from: 0, to: Number.MAX_SAFE_INTEGER }
+  const positionRange = { from, to, limit: limit + erasedInBatch.size }
+  const isLeft = (position: number) =>
+    position !== current?.revision && !erasedInBatch.has(position)
+  const selected = range?.database ?? null
   const former: number[] = []
-  for (const database of databases) {
+  for (const database of selected === null ? databases : [selected]) {
     const rows = await store.attachments.ofItem(database, id, ENTRIES_MAX + 1)
-    if (rows.length > ENTRIES_MAX) throw tooMany(id)
-    for (const row of rows) if (!isAttached(item, row)) former.push(row.position)
-    let page: StoredRevision[]
-    let after = -1
-    do {
-      const range = { newestFirst: false, after, limit: REVISIONS_PER_PAGE }
-      page = await store.revisions(database, id, range)
-      for (const { position, text } of page) {
-        if (text !== null && position !== current?.revision) former.push(position)
-      }
-      if (former.length > ENTRIES_MAX) throw tooMany(id)
-      after = page.at(-1)?.position ?? -1
-    } while (page.length > 0)
+    for (const row of rows) {
+      const isFormer = !isAttached(item, row) && row.position < to
+      if (isFormer && isLeft(row.position)) former.push(row.position)
+    }
+    if (rows.length > ENTRIES_MAX && former.length < limit) throw tooMany(id)
+    former.push(...(await store.unerasedRevisions(database, id, positionRange)).filter(isLeft))
+    if (former.length < limit) continue
+    if (range === null) throw tooMany(id)
+    return former.sort((a, b) => a - b).slice(0, REVISIONS_PER_ERASURE)
   }
   return former
 }

@@ -19,12 +19,18 @@ import {
   storedJson,
 } from '../../storage/index.ts'
 import { LedgerError, ownedByNetwork } from '../errors.ts'
-import { planErasure } from './erasure.ts'
+import { planErasure, RecentBlocks } from './erasure.ts'
 import { IdempotencyRecords } from './idempotency.ts'
 import { ITEM_BYTES_MAX, mergePatch } from './item.ts'
 import { networkItemId } from './names.ts'
 import { holds, type Precondition, type RequestConditions } from './request-conditions.ts'
-import { type Operation, type UnitOfWork, type UnitOutcome, unitTooLarge } from './unit-of-work.ts'
+import {
+  type Erased,
+  type Operation,
+  type UnitOfWork,
+  type UnitOutcome,
+  unitTooLarge,
+} from './unit-of-work.ts'
 
 /**
  * Length of the texts that were read and written, from which on a block gets no further unit. It bounds the time to
@@ -106,8 +112,9 @@ class Planner {
   #readLength = 0
   /** Reverts the changes of the current unit, last change first. */
   #undo: (() => void)[] = []
-  /** SHA-256 of the blobs of the entries that the current unit erases. */
-  #freed: string[] = []
+  /** What the current unit erases. */
+  #erasing: Partial<Erased> = {}
+  readonly #recent: RecentBlocks
   /** The databases of networks that the current unit may change. */
   #network: RequestConditions['network']
 
@@ -115,10 +122,11 @@ class Planner {
     this.#store = store
     this.#height = height
     this.#records = records
+    this.#recent = new RecentBlocks(store)
   }
 
   get isFull(): boolean {
-    return this.#bytes + this.#readLength >= PLANNED_LENGTH
+    return this.#bytes + this.#readLength + this.#recent.length >= PLANNED_LENGTH
   }
 
   /** Reads which of the items in `operations` exist: all items of a database at once. */
@@ -147,7 +155,7 @@ class Planner {
     const index = this.entries.length
     const bytes = this.#bytes
     this.#undo = []
-    this.#freed = []
+    this.#erasing = {}
     this.#network = network
     try {
       const earlier = idempotency ? await this.#records.find(idempotency) : null
@@ -158,7 +166,7 @@ class Planner {
       if (precondition) await this.#check(precondition, unit)
       for (const operation of unit) await this.#plan(operation)
       if (idempotency) this.#records.add(idempotency, index, this.entries.length - index)
-      return this.#freed.length === 0 ? { index } : { index, freed: this.#freed }
+      return { index, ...this.#erasing }
     } catch (error) {
       for (const undo of this.#undo.reverse()) undo()
       this.entries.length = index
@@ -290,12 +298,17 @@ class Planner {
 
   async #planErasure(operation: Extract<Operation, { kind: 'erase_item' }>): Promise<void> {
     const { kind, db, of } = operation
-    const { positions, freed } = await planErasure(this.#store, operation, this.#erased)
+    const { positions, freed } = await planErasure(
+      this.#store,
+      operation,
+      this.#erased,
+      this.#recent,
+    )
     for (const position of positions) this.#erased.add(position)
     this.#undo.push(() => {
       for (const position of positions) this.#erased.delete(position)
     })
-    this.#freed.push(...freed)
+    this.#erasing = { erased: positions.length, freed }
     const entry = entryText.eraseItem(this.#store.serverId, db, of, positions, operation)
     this.#add(entry, { kind, db, of, positions })
   }

@@ -50,6 +50,17 @@ export interface OwnDatabase {
 }
 
 /**
+ * Former revisions of an item of which an erasure takes the oldest ones: those from `from` (inclusive) to `to`
+ * (exclusive). Attachments before `from` are erased too, because attachments of one name must be erased oldest first.
+ */
+export interface FormerRange {
+  /** Packed position of the entry that created the database; null for all databases of the name. */
+  readonly database: number | null
+  readonly from: number
+  readonly to: number
+}
+
+/**
  * One validated change. Its names are checked, and its text is canonical JSON.
  *
  * `create_item.assigned`: the id was just generated, so the writer does not check whether the item exists.
@@ -98,8 +109,9 @@ export type Operation = Authorship &
         readonly db: string
         /** The item's id. Not called `id`, because the item does not change. */
         readonly of: string
-        /** Packed positions of the revisions to erase; null for all former revisions. */
+        /** Packed positions of the revisions to erase; null for all former revisions, or those in `range`. */
         readonly positions: readonly number[] | null
+        readonly range?: FormerRange
       }
   )
 
@@ -116,13 +128,19 @@ export interface EarlierRequest {
   readonly entries: number
 }
 
+/** What a unit erased. */
+export interface Erased {
+  /** Number of entries. */
+  readonly erased: number
+  /** SHA-256 of each blob to which an erased entry referred. Other entries may refer to the same blob. */
+  readonly freed: readonly string[]
+}
+
 export type UnitOutcome =
-  | {
+  | ({
       /** Index of the first entry in the block. */
       readonly index: number
-      /** SHA-256 of each blob to which an erased entry referred. */
-      readonly freed?: readonly string[]
-    }
+    } & Partial<Erased>)
   | EarlierRequest
   | { readonly code: LedgerErrorCode; readonly message: string }
 

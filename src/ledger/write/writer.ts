@@ -24,6 +24,7 @@ import {
 import type { RequestConditions } from './request-conditions.ts'
 import {
   type EarlierRequest,
+  type Erased,
   requireUnitBytes,
   type UnitOfWork,
   type UnitOutcome,
@@ -59,13 +60,11 @@ const QUEUE_UNITS_MAX = 20_000
 /** Maximum pending index changes. */
 const INDEX_CHANGES_MAX = 100
 
-export interface RecordedUnit {
+export interface RecordedUnit extends Partial<Erased> {
   readonly height: number
   /** Index of the first entry in the block. */
   readonly index: number
   readonly blockId: string
-  /** SHA-256 of each blob to which an erased entry referred. */
-  readonly freed?: readonly string[]
 }
 
 /** Returns the packed position of the first entry. */

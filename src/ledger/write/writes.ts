@@ -14,6 +14,7 @@ import { parsePath } from '../../filter/index.ts'
 import { StoreError, type StoreReader, storedJson, type Turns } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { AttachmentService } from './attachments.ts'
+import { type ErasureProgress, type ErasureQuery, eraseItems } from './erasures.ts'
 import { itemText } from './item.ts'
 import { requireDatabaseName } from './names.ts'
 import type { RequestConditions } from './request-conditions.ts'
@@ -240,6 +241,11 @@ export class LedgerWrites {
     const { height, index } = unpackPosition(position)
     const entry = parseStoredEntry((await this.#readBlock(height)).entries[index] ?? '{}')
     return { position, positions: entry.method === 'erase_item' ? entry.positions : [] }
+  }
+
+  /** See `eraseItems`. */
+  eraseItems(query: ErasureQuery, conditions: RequestConditions): Promise<ErasureProgress> {
+    return eraseItems(this.#deps, query, conditions)
   }
 
   /**

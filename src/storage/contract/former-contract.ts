@@ -148,6 +148,7 @@ export function describeFormerItems(name: string, make: () => StoreUnderTest): v
             }
             for (const [number, query] of questions)
               await check(model, number % model.height, query)
+            await checkLives(model)
           },
         ),
         { numRuns: roundsOf(100) },
@@ -157,6 +158,37 @@ export function describeFormerItems(name: string, make: () => StoreUnderTest): v
       expect((await verifyStore(reader)).finding).toBeNull()
       await reader.close()
     })
+
+    /** Compares the revisions that can be erased, by item and by life. */
+    async function checkLives({ former }: Model): Promise<void> {
+      const { store } = stage
+      const everything = { from: 0, to: Number.MAX_SAFE_INTEGER, limit: 10_000 }
+      for (const name of ['db0', 'db1']) {
+        const current = await store.database(name)
+        const deleted = (await store.deletedDatabases()).filter((each) => each.name === name)
+        const found = new Map<string, number[]>()
+        for (const { created } of [...deleted, ...(current === null ? [] : [current])]) {
+          const lives = await store.lives(created, -1, 1_000)
+          const one = await store.lives(created, lives.at(-2)?.created ?? -1, 1)
+          expect(one).toEqual(lives.slice(-1))
+          const own = new Map<string, number[]>()
+          for (const { id, ...life } of lives) {
+            const { deleted: end } = life
+            const range = { ...everything, from: life.created, to: end ?? everything.to }
+            const positions = await store.unerasedRevisions(created, id, range)
+            expect([id, life.hasFormerContent]).toEqual([id, positions.length > 0])
+            own.set(id, [...(own.get(id) ?? []), ...positions])
+          }
+          for (const [id, positions] of own) {
+            expect(await store.unerasedRevisions(created, id, everything)).toEqual(positions)
+            found.set(id, [...(found.get(id) ?? []), ...positions])
+          }
+        }
+        for (const id of ['i0', 'i1', 'i2', 'i3']) {
+          expect(found.get(id) ?? []).toEqual(former.get(`${name} ${id}`) ?? [])
+        }
+      }
+    }
 
     async function check(
       { states, texts }: Model,

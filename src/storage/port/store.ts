@@ -47,6 +47,19 @@ export interface DeletedItem {
   readonly deleted: number
 }
 
+/** The time from an item's creation to its deletion, or until now. */
+export interface ItemLife {
+  readonly id: string
+  /** Position of the entry that created the item. */
+  readonly created: number
+  /** Position of the entry that deleted the item, also together with its database; null if the item exists. */
+  readonly deleted: number | null
+  /** Position of the entry that changed the item last. */
+  readonly revision: number
+  /** False if all former revisions and attachments are erased. */
+  readonly hasFormerContent: boolean
+}
+
 /** Selects a page of the items of a database, in creation order. */
 export interface ItemRange {
   /** Only items created after this position. */
@@ -70,6 +83,12 @@ export interface RevisionRange {
   /** Only revisions after this position, in the requested order. */
   readonly after?: number
   /** See `ItemRange`. */
+  readonly limit: number
+}
+
+export interface PositionRange {
+  readonly from: number
+  readonly to: number
   readonly limit: number
 }
 
@@ -188,7 +207,7 @@ export interface AttachmentReader {
   namedAt(sha256: string): Promise<number | null>
   /** Returns the row of the entry at `position`, or null. */
   at(position: number): Promise<AttachmentRow | null>
-  /** Returns at most `limit` rows of an item, in any order. */
+  /** Returns the first `limit` rows of an item, by ascending position. */
   ofItem(database: number, id: string, limit: number): Promise<AttachmentRow[]>
   /** Returns the position of the row that refers to this blob and that the entry at `position` ended, or null. */
   endedBy(position: number, sha256: string): Promise<number | null>
@@ -290,6 +309,18 @@ export interface StoreReader {
    * the page reach PAGE_CHARACTERS.
    */
   revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]>
+  /**
+   * Returns the revisions at these positions, each of the item `id`. See `revisions` for the end of a page, in which
+   * revisions of one block are together.
+   */
+  revisionsAt(wanted: readonly { id: string; position: number }[]): Promise<StoredRevision[]>
+  /**
+   * Lists the positions from `from` (inclusive) to `to` (exclusive) at which the item had another content, in ascending
+   * order, without erased revisions and deletions. In a deleted database, the last revision is among them.
+   */
+  unerasedRevisions(database: number, id: string, range: PositionRange): Promise<number[]>
+  /** Lists the lives that began after position `after`, in creation order, of the database created at `database`. */
+  lives(database: number, after: number, limit: number): Promise<ItemLife[]>
   /** Returns whether the entry at `position` is recorded as a revision of `id`, former or current. */
   hasRevision(database: number, id: string, position: number): Promise<boolean>
   /** Returns whether an entry from position `from` (inclusive) to `to` (exclusive) is a former revision of `id`. */
@@ -338,6 +369,8 @@ export interface StoreReader {
   /** Returns the position of the entry that erased the entry at `position`, or null. */
   eraser(position: number): Promise<number | null>
   countErased(): Promise<number>
+  /** Returns the position of the last entry that erased an entry, or null. */
+  lastEraser(): Promise<number | null>
   /** Lists erasing entries whose erased content may still be in free parts of the files. */
   uncompacted(): Promise<number[]>
   /**

@@ -1,10 +1,9 @@
 import { type Block, blockLeaf, type Frontier, grown, packPosition } from '../../chain/index.ts'
 import type { Effect } from '../port/effect.ts'
-import { inapplicable } from '../port/errors.ts'
 import { idempotencyDigest, type NewIdempotencyRecord } from '../port/store.ts'
 import { REMOVED } from '../search/declared-indexes.ts'
 import { formatBody } from '../sql/body.ts'
-import { eraseEntries } from '../sql/erasure.ts'
+import { type Erasure, eraseEntries } from '../sql/erasure.ts'
 import { type Index, setBuilt, withoutDatabases } from '../sql/indexes.ts'
 import { Changes, type Known, type RowEffect } from './changes.ts'
 import type { Statement } from './connection.ts'
@@ -69,19 +68,27 @@ export async function blockStatements(
     dropped.push(...changes.dropped)
   }
   let segment: RowEffect[] = []
-  for (const effect of effects) {
-    if (effect.kind === 'erased_attachment') continue
-    if (effect.kind !== 'erase_item') {
-      segment.push(effect)
-      continue
-    }
-    // An erasure must read the rows as the effects before it have changed them.
-    await write(segment)
-    segment = []
+  let erasures: Erasure[] = []
+  const erase = async () => {
+    if (erasures.length === 0) return
     items = new Map()
     await session.run(statements.splice(0))
-    if ((await eraseEntries(session, effect)) === 'impossible') throw inapplicable(effect)
+    await eraseEntries(session, erasures)
+    erasures = []
   }
+  for (const effect of effects) {
+    if (effect.kind === 'erased_attachment') continue
+    if (effect.kind === 'erase_item') {
+      // An erasure must read the rows as the effects before it have changed them.
+      await write(segment)
+      segment = []
+      erasures.push(effect)
+    } else {
+      await erase()
+      segment.push(effect)
+    }
+  }
+  await erase()
   await write(segment)
   statements.push(...dropIndexes(before.indexes, dropped), ...recordStatements(block, records))
   return { statements, frontier }

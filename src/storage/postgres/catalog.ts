@@ -48,6 +48,7 @@ const INDEXES = `
   deleted_items_in_order on deleted_items btree (db, created, deleted)
   deleted_items_pkey on deleted_items unique btree (db, id, deleted)
   dropped_pkey on dropped unique btree (db)
+  erasures_in_order on erasures btree (eraser)
   erasures_pkey on erasures unique btree ("position")
   index_entries_by_item on index_entries btree (created)
   index_entries_pkey on index_entries unique btree (number, key, created)

@@ -66,6 +66,7 @@ const CREATION: readonly string[] = [
   `CREATE TABLE tree (height int8 NOT NULL, hashes bytea NOT NULL, PRIMARY KEY (height))`,
   `CREATE TABLE erasures (position int8 NOT NULL, eraser int8 NOT NULL,
     PRIMARY KEY (position))`,
+  'CREATE INDEX erasures_in_order ON erasures (eraser)',
   `CREATE TABLE uncompacted (position int8 NOT NULL, PRIMARY KEY (position))`,
   `CREATE TABLE blobs (sha256 ${TEXT} NOT NULL, upload uuid NOT NULL, PRIMARY KEY (sha256))`,
   'CREATE INDEX blobs_by_upload ON blobs (upload)',

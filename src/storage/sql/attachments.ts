@@ -42,7 +42,7 @@ const STATEMENTS = {
     FROM (SELECT DISTINCT sha256, length FROM attachments) AS blobs`,
   namedAt: 'SELECT position FROM attachments WHERE sha256 = $1 ORDER BY position LIMIT 1',
   at: `SELECT ${ALL_COLUMNS} FROM attachments WHERE position = $1`,
-  ofItem: `SELECT ${ALL_COLUMNS} FROM attachments WHERE db = $1 AND id = $2 LIMIT $3`,
+  ofItem: `SELECT ${ALL_COLUMNS} FROM attachments WHERE db = $1 AND id = $2 ORDER BY position LIMIT $3`,
   endedBy: 'SELECT position FROM attachments WHERE sha256 = $1 AND ended = $2',
 } as const
 

@@ -1,6 +1,13 @@
-import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
+import {
+  HASH_BYTES,
+  hashAt,
+  packPosition,
+  unpackHeight,
+  unpackPosition,
+} from '../../chain/index.ts'
 import type { Effect } from '../port/effect.ts'
 import { erasedEntryText, erasedItemText } from '../port/erasure.ts'
+import { inapplicable } from '../port/errors.ts'
 import { ERASED_FINGERPRINT, idempotencyDigest } from '../port/store.ts'
 import { formatBody, parseBody } from './body.ts'
 import type { Value } from './dialect.ts'
@@ -12,62 +19,103 @@ const SQL = {
   isCurrent: `SELECT 1 FROM databases AS d JOIN items AS i ON i.db = d.created
       WHERE d.name = $1 AND i.id = $2 AND i.revision = $3`,
   removeAttachment: 'DELETE FROM attachments WHERE position = $1',
+  hasDropped: 'SELECT 1 FROM dropped LIMIT 1',
   // Rows of a deleted database are removed later, but the erased content must be removed now.
   eraseDropped: `UPDATE items SET item = $1
     WHERE db IN (SELECT created FROM deleted_databases WHERE name = $2) AND id = $3 AND revision = $4`,
   updateBlock: 'UPDATE blocks SET body = $2, blinds = $3 WHERE height = $1',
   addErasure: 'INSERT INTO erasures (position, eraser) VALUES ($1, $2)',
   addUncompacted: 'INSERT INTO uncompacted (position) VALUES ($1)',
-  recordUpTo: `SELECT position, key, fingerprint, entries, timestamp, digest FROM answers
-    WHERE position <= $1 ORDER BY position DESC LIMIT 1`,
+  records: `SELECT position, key, fingerprint, entries, timestamp, digest FROM answers
+    WHERE position >= $1 AND position < $2 ORDER BY position`,
   updateRecord: `UPDATE answers SET fingerprint = $2, digest = $3 WHERE position = $1`,
 } as const
 
-/** What an erasure found. `nothing`: the entries of a mirrored or restored chain were erased before. */
-export type ErasureOutcome = 'impossible' | 'nothing' | 'content'
+export type Erasure = Extract<Effect, { kind: 'erase_item' }>
+
+/** An engine, as far as it differs for erasures. */
+interface ErasureOptions {
+  /** The form in which the engine stores the entries of a block. */
+  readonly toBody?: (entries: readonly string[]) => Value
+  /** Called before the work for an erasure. */
+  readonly onErasure?: (erasure: Erasure) => void
+}
+
+/** A position to erase, with the erasure that names it. */
+interface ErasedPosition {
+  readonly position: number
+  readonly erasure: Erasure
+}
 
 /**
- * Applies an `erase_item` entry, inside the transaction of its block. It is impossible if a position does not belong to
- * a former revision of the item, or to one of its attachments. An attachment may look current in a mirror: the entry that
- * ended it may have arrived erased, without the name of the attachment. Parts of the content remain in the files of the store until the
- * engine rewrites them. `toBody` is the form in which the engine stores the entries of a block.
+ * Applies successive `erase_item` entries of a block, inside its transaction. Each block with erased entries is read and
+ * written once, because the entries of many items are often in the same block. Returns whether any entry had content;
+ * those of a mirrored or restored chain were erased before. Parts of the content remain in the files of the store until
+ * the engine rewrites them. Errors: EFFECT_IMPOSSIBLE if a position does not belong to a former revision of the item, or
+ * to one of its attachments. An attachment may look current in a mirror: the entry that ended it may have arrived erased,
+ * without the name of the attachment.
  */
 export async function eraseEntries(
   queries: SqlRows,
-  { position: eraser, db, of, positions }: Extract<Effect, { kind: 'erase_item' }>,
-  toBody: (entries: readonly string[]) => Value = formatBody,
-): Promise<ErasureOutcome> {
-  let hadContent = false
-  const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
-  for (const [height, positionsInBlock] of byHeight) {
+  erasures: readonly Erasure[],
+  { toBody = formatBody, onErasure = () => {} }: ErasureOptions = {},
+): Promise<boolean> {
+  const all = erasures.flatMap((erasure) =>
+    erasure.positions.map((position) => ({ position, erasure })),
+  )
+  const withContent = new Set<number>()
+  const hasDropped = (await queries.rows(SQL.hasDropped, [])).length > 0
+  for (const [height, erased] of Map.groupBy(all, ({ position }) => unpackHeight(position))) {
+    const [first] = erased
+    if (first === undefined) continue
+    onErasure(first.erasure)
     const [row] = await queries.rows(SQL.block, [height])
-    if (row === undefined) return 'impossible'
+    if (row === undefined) throw inapplicable(first.erasure)
     const blinds = Uint8Array.from(readBinary(row, 'blinds'))
     const entries = parseBody(row[1])
-    for (const position of positionsInBlock) {
+    for (const { position, erasure } of erased) {
+      onErasure(erasure)
       const { index } = unpackPosition(position)
-      const erased = erasedEntryText(entries[index] ?? '', db, of)
-      if (erased === null) return 'impossible'
-      if ((await queries.rows(SQL.isCurrent, [db, of, position])).length > 0) return 'impossible'
-      hadContent ||= erased !== entries[index]
-      entries[index] = erased
+      const text = erasedEntryText(entries[index] ?? '', erasure.db, erasure.of)
+      if (text === null) throw inapplicable(erasure)
+      if (text !== entries[index]) withContent.add(erasure.position)
+      entries[index] = text
       hashAt(blinds, index).fill(0, 0, HASH_BYTES)
-      await queries.rows(SQL.addErasure, [position, eraser])
-      await queries.rows(SQL.eraseDropped, [erasedItemText(of), db, of, position])
-      await queries.rows(SQL.removeAttachment, [position])
-      await eraseFingerprint(queries, position)
+      await eraseRows(queries, { position, erasure }, hasDropped)
+      if (text.includes('"attachment":')) await queries.rows(SQL.removeAttachment, [position])
     }
+    await eraseFingerprints(
+      queries,
+      erased.map(({ position }) => position),
+    )
     await queries.rows(SQL.updateBlock, [height, toBody(entries), blinds])
   }
-  if (hadContent) await queries.rows(SQL.addUncompacted, [eraser])
-  return hadContent ? 'content' : 'nothing'
+  for (const eraser of withContent) await queries.rows(SQL.addUncompacted, [eraser])
+  return withContent.size > 0
 }
 
-/** Erases the fingerprint of the request that made the entry at `position`. */
-async function eraseFingerprint(queries: SqlRows, position: number): Promise<void> {
-  const [row] = await queries.rows(SQL.recordUpTo, [position])
-  const record = row === undefined ? null : readIdempotencyRecord(row)
-  if (record === null || record.position + record.entries <= position) return
-  const digest = idempotencyDigest({ ...record, fingerprint: ERASED_FINGERPRINT })
-  await queries.rows(SQL.updateRecord, [record.position, ERASED_FINGERPRINT, digest])
+/** `hasDropped`: whether deleted databases still have items. Errors: EFFECT_IMPOSSIBLE. */
+async function eraseRows(
+  queries: SqlRows,
+  { position, erasure }: ErasedPosition,
+  hasDropped: boolean,
+): Promise<void> {
+  const { db, of } = erasure
+  if ((await queries.rows(SQL.isCurrent, [db, of, position])).length > 0)
+    throw inapplicable(erasure)
+  await queries.rows(SQL.addErasure, [position, erasure.position])
+  if (hasDropped) await queries.rows(SQL.eraseDropped, [erasedItemText(of), db, of, position])
+}
+
+/** Erases the fingerprints of the requests that made the entries at `positions`, which are of one block. */
+async function eraseFingerprints(queries: SqlRows, positions: readonly number[]): Promise<void> {
+  const height = unpackHeight(positions[0] ?? 0)
+  const range = [packPosition(height, 0), packPosition(height + 1, 0)]
+  for (const row of await queries.rows(SQL.records, range)) {
+    const record = readIdempotencyRecord(row)
+    const end = record.position + record.entries
+    if (!positions.some((position) => position >= record.position && position < end)) continue
+    const digest = idempotencyDigest({ ...record, fingerprint: ERASED_FINGERPRINT })
+    await queries.rows(SQL.updateRecord, [record.position, ERASED_FINGERPRINT, digest])
+  }
 }

@@ -3,7 +3,7 @@ import { erasedItemText } from '../port/erasure.ts'
 import type { FoundItem } from '../port/store.ts'
 import type { FormerRows, SearchRows } from '../search/plan.ts'
 import { type Dialect, type SqlReads, translated } from './dialect.ts'
-import { readRevisions, revisionMissing } from './revisions.ts'
+import { revisionMissing, type SqlRevisions } from './revisions.ts'
 import { integer, type Row, readInteger, text } from './rows.ts'
 
 /** Maximum rows of one piece of a scan. */
@@ -56,14 +56,13 @@ interface State {
 export class SqlFormerItems {
   readonly #reads: SqlReads
   readonly #sql
-  readonly #revised: string
+  readonly #revisions: SqlRevisions
   readonly #current: SearchRows
 
-  /** `revised` is the statement of `readRevisions`. */
-  constructor(reads: SqlReads, dialect: Dialect, revised: string, current: SearchRows) {
+  constructor(reads: SqlReads, dialect: Dialect, revisions: SqlRevisions, current: SearchRows) {
     this.#reads = reads
     this.#sql = statements(dialect)
-    this.#revised = revised
+    this.#revisions = revisions
     this.#current = current
   }
 
@@ -192,7 +191,7 @@ export class SqlFormerItems {
     const texts = new Map<number, string | null>()
     let left = revisions
     for (let characters = 0; left.length > 0 && characters < charactersMax; ) {
-      for (const { position, text } of await readRevisions(this.#reads, this.#revised, left)) {
+      for (const { position, text } of await this.#revisions.at(left)) {
         texts.set(position, text)
         characters += text?.length ?? 0
       }

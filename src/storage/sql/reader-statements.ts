@@ -17,6 +17,24 @@ function positions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
     ORDER BY 1 ${direction} LIMIT $4`
 }
 
+/** The first lives of items of database $1 after $2. Items of a deleted database are in `items` until maintenance moves them. */
+const LIVES_IN = {
+  items: `SELECT id, created, revision,
+      (SELECT deleted FROM deleted_databases WHERE created = $1) AS deleted
+    FROM items WHERE db = $1 AND created > $2 ORDER BY created LIMIT $3`,
+  deleted: `SELECT id, created, CAST(NULL AS bigint) AS revision, deleted
+    FROM deleted_items WHERE db = $1 AND created > $2 ORDER BY created LIMIT $3`,
+}
+
+const UNTIL_DELETED = 'AND (life.deleted IS NULL OR position < life.deleted)'
+const HAS_FORMER_CONTENT = `CASE WHEN EXISTS (
+    SELECT 1 FROM superseded AS s WHERE db = $1 AND id = life.id AND position >= life.created
+      ${UNTIL_DELETED} AND NOT EXISTS (SELECT 1 FROM erasures AS e WHERE e.position = s.position))
+  OR EXISTS (SELECT 1 FROM attachments WHERE db = $1 AND id = life.id ${UNTIL_DELETED})
+  OR life.revision < life.deleted
+      AND NOT EXISTS (SELECT 1 FROM erasures WHERE position = life.revision)
+    THEN 1 ELSE 0 END`
+
 /** Returns the statements of `SqlReader` for an engine. */
 export function readerStatements(dialect: Dialect) {
   return translated(dialect, { ...itemStatements(dialect), ...chainStatements(dialect) })
@@ -73,12 +91,19 @@ function chainStatements({ page, elements, lastLine }: Dialect) {
   return {
     oldestFirst: positions('>', 'ASC'),
     newestFirst: positions('<', 'DESC'),
-    revised: page(
-      `SELECT n.value, n.number, b.body, b.timestamps, b.blinds
-        FROM ${elements('$1')} LEFT JOIN blocks AS b ON b.height = n.value`,
-      'coalesce(octet_length(body), 0)',
-      'number',
-    ),
+    unerasedRevisions: `SELECT position FROM (
+        SELECT position FROM superseded WHERE db = $1 AND id = $2 AND position >= $3 AND position < $4
+        UNION ALL SELECT revision FROM items WHERE db = $1 AND id = $2 AND revision >= $3
+          AND revision < $4 AND EXISTS (SELECT 1 FROM dropped AS d WHERE d.db = items.db)) AS s
+      WHERE NOT EXISTS (SELECT 1 FROM erasures AS e WHERE e.position = s.position)
+        AND NOT EXISTS (SELECT 1 FROM deleted_items AS d
+          WHERE d.db = $1 AND d.id = $2 AND d.deleted = s.position)
+      ORDER BY position LIMIT $5`,
+    lives: `SELECT id, created, deleted, coalesce(revision, (SELECT max(s.position) FROM superseded AS s
+          WHERE s.db = $1 AND s.id = life.id AND s.position < life.deleted)),
+        ${HAS_FORMER_CONTENT}
+      FROM (SELECT * FROM (${LIVES_IN.items}) AS i UNION ALL SELECT * FROM (${LIVES_IN.deleted}) AS d
+        ORDER BY created LIMIT $3) AS life ORDER BY created`,
     hasRevision: `SELECT 1 FROM superseded WHERE db = $1 AND id = $2 AND position = $3
       UNION ALL SELECT 1 FROM items WHERE db = $1 AND id = $2 AND revision = $3`,
     isRevised: `SELECT 1 FROM superseded

@@ -19,10 +19,12 @@ import {
   type FoundItem,
   type FoundItems,
   type IdempotencyRecord,
+  type ItemLife,
   type ItemRange,
   type ItemRow,
   type ItemSearch,
   PAGE_CHARACTERS,
+  type PositionRange,
   type RevisionRange,
   type StoredDatabase,
   type StoredIndex,
@@ -35,7 +37,7 @@ import { SqlAttachments } from './attachments.ts'
 import type { Dialect, SqlReads, Value } from './dialect.ts'
 import { SqlFormerItems } from './former-items.ts'
 import { readerStatements } from './reader-statements.ts'
-import { readRevisions } from './revisions.ts'
+import { SqlRevisions } from './revisions.ts'
 import {
   integer,
   type Row,
@@ -49,6 +51,7 @@ import {
   readHeadRow,
   readIdempotencyRecord,
   readInteger,
+  readItemLife,
   readItemPositions,
   readItemRow,
   readLastTime,
@@ -71,6 +74,7 @@ export abstract class SqlReader implements StoreReader {
   readonly #sql
   readonly #reads: SqlReads
   readonly #searchRows: SqlSearchRows
+  readonly #revisions: SqlRevisions
   readonly #formerItems: SqlFormerItems
   readonly #createItemParts
 
@@ -80,8 +84,8 @@ export abstract class SqlReader implements StoreReader {
     this.#sql = readerStatements(dialect)
     this.#reads = reads
     this.#searchRows = new SqlSearchRows(reads, dialect)
-    const { revised } = this.#sql
-    this.#formerItems = new SqlFormerItems(reads, dialect, revised, this.#searchRows)
+    this.#revisions = new SqlRevisions(reads, dialect)
+    this.#formerItems = new SqlFormerItems(reads, dialect, this.#revisions, this.#searchRows)
     this.#createItemParts = createItemParts(serverId)
   }
 
@@ -195,8 +199,24 @@ export abstract class SqlReader implements StoreReader {
     const after = range.after ?? (newestFirst ? Number.MAX_SAFE_INTEGER : -1)
     const sql = newestFirst ? this.#sql.newestFirst : this.#sql.oldestFirst
     const positions = await this.#reads.all(sql, [database, id, after, limit], toPosition)
-    const wanted = positions.map((position) => ({ id, position }))
-    return readRevisions(this.#reads, this.#sql.revised, wanted)
+    return this.revisionsAt(positions.map((position) => ({ id, position })))
+  }
+
+  revisionsAt(wanted: readonly { id: string; position: number }[]): Promise<StoredRevision[]> {
+    return this.#revisions.at(wanted)
+  }
+
+  unerasedRevisions(
+    database: number,
+    id: string,
+    { from, to, limit }: PositionRange,
+  ): Promise<number[]> {
+    const values = [database, id, from, to, limit]
+    return this.#reads.all(this.#sql.unerasedRevisions, values, toPosition)
+  }
+
+  lives(database: number, after: number, limit: number): Promise<ItemLife[]> {
+    return this.#reads.all(this.#sql.lives, [database, after, limit], readItemLife)
   }
 
   async hasRevision(database: number, id: string, position: number): Promise<boolean> {
@@ -313,6 +333,10 @@ export abstract class SqlReader implements StoreReader {
 
   countErased(): Promise<number> {
     return this.#count(this.#sql.countErased, [])
+  }
+
+  lastEraser(): Promise<number | null> {
+    return this.#revisions.lastEraser()
   }
 
   uncompacted(): Promise<number[]> {

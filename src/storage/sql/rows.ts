@@ -13,6 +13,7 @@ import type {
   DeletedDatabase,
   DeletedItem,
   IdempotencyRecord,
+  ItemLife,
   ItemRow,
   StoredAttachment,
   StoredDatabase,
@@ -71,6 +72,15 @@ export function readDeletedItem([id, created, deleted]: Row): DeletedItem {
     id: text(id, 'id'),
     created: integer(created, 'created'),
     deleted: integer(deleted, 'deleted'),
+  }
+}
+
+/** Converts the columns id, created, deleted, revision, and whether there is former content. */
+export function readItemLife([id, created, deleted, revision, hasContent]: Row): ItemLife {
+  return {
+    ...readItemPositions([id, created, revision]),
+    deleted: deleted === null ? null : integer(deleted, 'deleted'),
+    hasFormerContent: hasContent === 1,
   }
 }
 

@@ -116,6 +116,7 @@ const TABLES = `
   CREATE INDEX index_elements ON index_entries (number, key, created) WHERE sorts = 0;
   CREATE TABLE tree (height INTEGER PRIMARY KEY, hashes BLOB NOT NULL) STRICT;
   CREATE TABLE erasures (position INTEGER PRIMARY KEY, eraser INTEGER NOT NULL) STRICT;
+  CREATE INDEX erasures_in_order ON erasures (eraser);
   CREATE TABLE uncompacted (position INTEGER PRIMARY KEY) STRICT;
 `
 

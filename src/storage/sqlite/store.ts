@@ -17,7 +17,7 @@ import {
 } from '../port/errors.ts'
 import type { IndexOutcome, NewIdempotencyRecord, Store } from '../port/store.ts'
 import { packBody } from '../sql/body.ts'
-import { eraseEntries } from '../sql/erasure.ts'
+import { type Erasure, eraseEntries } from '../sql/erasure.ts'
 import { requireNext } from '../sql/next-block.ts'
 import { readHeadRow, readInteger } from '../sql/rows.ts'
 import { AttachmentRows } from './attachments.ts'
@@ -122,10 +122,16 @@ class SqliteStore extends SqliteReader implements Store {
     try {
       this.#insertBlock(block)
       this.#tree.add(block)
+      let erasures: Erasure[] = []
       for (const effect of effects) {
-        if (effect.kind === 'erase_item') await this.#erase(effect)
-        else this.#apply(effect)
+        if (effect.kind === 'erase_item') erasures.push(effect)
+        else {
+          await this.#erase(erasures)
+          erasures = []
+          this.#apply(effect)
+        }
       }
+      await this.#erase(erasures)
       this.#applying = null
       for (const record of records) this.#idempotency.add(block, record)
       isCommitting = true
@@ -269,12 +275,14 @@ class SqliteStore extends SqliteReader implements Store {
     )
   }
 
-  /** An erasure succeeds even in a deleted database, whose entries still have content. */
-  async #erase(effect: Extract<Effect, { kind: 'erase_item' }>): Promise<void> {
-    this.#applying = effect
-    const outcome = await eraseEntries(this.#shared, effect, packBody)
-    if (outcome === 'impossible') throw inapplicable(effect)
-    if (outcome === 'content') this.#rewriting.contentErased()
+  /** Erasures succeed even in deleted databases, whose entries still have content. */
+  async #erase(erasures: readonly Erasure[]): Promise<void> {
+    if (erasures.length === 0) return
+    const onErasure = (erasure: Erasure) => {
+      this.#applying = erasure
+    }
+    const hadContent = await eraseEntries(this.#shared, erasures, { toBody: packBody, onErasure })
+    if (hadContent) this.#rewriting.contentErased()
   }
 
   #apply(effect: Exclude<Effect, { kind: 'erase_item' }>): void {

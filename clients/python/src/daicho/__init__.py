@@ -3,7 +3,7 @@
 from .attachments import Attachment, AttachmentContent, Attachments
 from .changes import Change
 from .client import LedgerClient, Recorded
-from .database import Aggregate, Database, Group, Item, Read, Revision, Written
+from .database import Aggregate, Database, Erased, Group, Item, Read, Revision, Written
 from .errors import LedgerError
 from .transport import Token
 from .verify_proof import ProofError, ProvenEntry, verify_proof
@@ -16,6 +16,7 @@ __all__ = [
     "Attachments",
     "Change",
     "Database",
+    "Erased",
     "Group",
     "Item",
     "LedgerClient",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Mapping, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Union
 
 from .attachments import Attachments
 from .errors import LedgerError
@@ -88,6 +88,16 @@ class Aggregate:
     height: int
     #: True if no block was added during reading. Only then is the result exact for `height`.
     consistent: bool
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What `erase` has erased or counted."""
+
+    #: Number of items of which something was erased.
+    items: int
+    #: Number of erased entries.
+    revisions: int
 
 
 class Database:
@@ -249,6 +259,44 @@ class Database:
         query = {"position": None if position is None else require_text(position, "position")}
         call = Call("GET", f"{self._item(id)}/proof", query)
         return self._transport.read(call).content
+
+    def erase(
+        self,
+        *,
+        ids: Sequence[str] = NOTHING,
+        where: Where = NOTHING,
+        deleted: bool = False,
+        dry_run: bool = False,
+        reason: str = NOTHING,
+        progress: Callable[[Erased], None] | None = None,
+    ) -> Erased:
+        """Erases, or counts with `dry_run`, all former revisions of the selected items and their attachments.
+
+        Select items by `ids` (at most 1,000), or by `where` or `deleted` or both. `where` is tested on the current items,
+        and on deleted items as they were last. The current revision of an item stays. If it raises, a repeated call
+        erases the rest.
+        """
+        body: dict[str, Any] = {"db": self.name, "dryRun": dry_run}
+        if deleted:
+            body["deleted"] = deleted
+        if ids is not NOTHING:
+            body["ids"] = require_list(ids, "ids")
+        if where is not NOTHING:
+            body["where"] = require_object(where, "where")
+        if reason is not NOTHING:
+            body["reason"] = require_text(reason, "reason")
+        erased = Erased(0, 0)
+        while True:
+            page = self._transport.write(Call("POST", "/api/config/erasures", body=body)).json()
+            erased = Erased(erased.items + int(page["items"]), erased.revisions + int(page["revisions"]))
+            cursor = page.get("cursor")
+            if cursor is None:
+                return erased
+            if cursor == body.get("cursor"):
+                raise LedgerError("REPLY_MALFORMED", 200, "the reply has no cursor for the next request")
+            body["cursor"] = cursor
+            if progress is not None:
+                progress(erased)
 
     def attachments(self, id: str) -> Attachments:
         """Returns the attachments of the item. Sends no request."""

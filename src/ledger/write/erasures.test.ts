@@ -1,0 +1,270 @@
+// Erases many items at once, and compares the erased entries with those that a replay of the chain selects.
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { isOnDatabases } from '../../../test/support/engine.ts'
+import { bytesBelow, compacted } from '../../../test/support/erased.ts'
+import {
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+  verifyFolder,
+} from '../../../test/support/ledger-node.ts'
+import { roundsOf } from '../../../test/support/rounds.ts'
+import { REVISIONS_PER_ERASURE } from './erasure.ts'
+import { networkItemId } from './names.ts'
+
+interface Entry {
+  readonly position: string
+  readonly method: string
+  readonly db: string
+  readonly id: string
+  readonly name: string
+  readonly n: number
+  readonly isErased: boolean
+}
+
+/** The life of an item: its entries with content, and what they leave. */
+interface Life {
+  readonly id: string
+  /** Number of the database, counted from the first of the name. */
+  readonly database: number
+  readonly former: Entry[]
+  last: Entry | null
+  readonly attached: Map<string, Entry>
+  isDeleted: boolean
+}
+
+const erasures = (node: LedgerNode, body: object) =>
+  node.send('POST', '/api/config/erasures', { db: 'people', ...body })
+
+async function readEntries(node: LedgerNode): Promise<Entry[]> {
+  const { json } = await node.send(
+    'GET',
+    `/api/ledgers?serverid=${node.service.serverId}&proof=true`,
+  )
+  return json.ledgers.flatMap(
+    (
+      block: { body: Record<string, never>[]; proof: { blinds: (string | null)[] } },
+      height: number,
+    ) =>
+      block.body.map((entry, index) => {
+        const { method, db, item = {}, attachment = {} } = entry
+        const { id = entry.id, n } = item as { id?: string; n?: number }
+        const { name } = attachment as { name?: string }
+        const isErased = block.proof.blinds[index] === null
+        return { position: `${height}.${index}`, method, db, id, name, n, isErased }
+      }),
+  )
+}
+
+/** Replays the entries of a database: the lives of its items, in the order of their creation. */
+function replayLives(entries: readonly Entry[], db: string): Life[] {
+  const lives: Life[] = []
+  let database = 0
+  const isLive = ({ isDeleted }: Life) => !isDeleted
+  const end = (life: Life) => {
+    if (life.last !== null) life.former.push(life.last)
+    life.former.push(...life.attached.values())
+    life.isDeleted = true
+  }
+  for (const entry of entries) {
+    if (entry.db !== db) continue
+    const life = lives.find((each) => each.id === entry.id && isLive(each))
+    if (entry.method === 'create_db') database += 1
+    if (entry.method === 'delete_db') for (const each of lives.filter(isLive)) end(each)
+    if (entry.method === 'create_item') {
+      const { id } = entry
+      lives.push({ id, database, former: [], last: entry, attached: new Map(), isDeleted: false })
+    }
+    if (life === undefined) continue
+    if (entry.method === 'update_item') {
+      if (life.last !== null) life.former.push(life.last)
+      life.last = entry
+    }
+    if (entry.method === 'delete_item') end(life)
+    if (entry.method.endsWith('_attachment')) {
+      const before = life.attached.get(entry.name)
+      if (before !== undefined) life.former.push(before)
+      life.attached.delete(entry.name)
+      if (entry.method === 'create_attachment') life.attached.set(entry.name, entry)
+      else life.former.push(entry)
+    }
+  }
+  return lives
+}
+
+const anyStep = fc.record({
+  kind: fc.constantFrom('put', 'put', 'put', 'remove', 'attach', 'detach', 'drop'),
+  id: fc.constantFrom('a', 'b', 'c'),
+  n: fc.nat(3),
+})
+const anyQuery = fc.constantFrom<{ deleted?: true; where?: object; ids?: string[] }>(
+  { deleted: true },
+  { where: {} },
+  { where: { n: { gt: 1 } } },
+  { deleted: true, where: { n: { lte: 1 } } },
+  { ids: ['a', 'none'] },
+)
+
+async function take(node: LedgerNode, { kind, id, n }: { kind: string; id: string; n: number }) {
+  const path = `/api/people/${id}`
+  if (kind === 'put') {
+    await node.send('POST', '/api/people')
+    const made = await node.send('POST', '/api/people', { id, n })
+    if (made.status === 409) await node.send('POST', path, { n })
+  } else if (kind === 'attach') await node.send('PUT', `${path}/attachments/f`, `bytes ${n}`)
+  else if (kind === 'detach') await node.send('DELETE', `${path}/attachments/f`)
+  else await node.send('DELETE', kind === 'drop' ? '/api/people' : path)
+}
+
+it('erases exactly the former revisions of the items that a replay of the chain selects, and counts them before', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(anyStep, { minLength: 5, maxLength: 40 }),
+      anyQuery,
+      async (steps, query) => {
+        const folder = temporaryFolder()
+        const node = await startLedgerNode({ folder })
+        await node.send('POST', '/api/people')
+        for (const step of steps) await take(node, step)
+        const before = await readEntries(node)
+        const lives = replayLives(before, 'people')
+        const { ids, where, deleted } = query
+        const bound = JSON.stringify(where ?? {})
+        const selected = lives.filter(({ id, last, isDeleted }) => {
+          if (ids !== undefined) return ids.includes(id)
+          if (deleted === true && !isDeleted) return false
+          const n = last?.n ?? 0
+          return bound === '{}' || (bound.includes('gt') ? n > 1 : n <= 1)
+        })
+        // Attachments of one name are erased oldest first, so those of an item's earlier lives are erased too.
+        const attachments = lives
+          .filter(({ id, database }, at) =>
+            selected.some(
+              (other) =>
+                other.id === id && other.database === database && lives.indexOf(other) >= at,
+            ),
+          )
+          .flatMap(({ former }) => former.filter(({ method }) => method.endsWith('_attachment')))
+        const items = selected.flatMap(({ former }) => former)
+        const expected = new Set([...items, ...attachments].map(({ position }) => position))
+        const dry = await erasures(node, { ...query, dryRun: true })
+        expect((await readEntries(node)).length).toBe(before.length)
+        const real = await erasures(node, { ...query, reason: 'retention' })
+        expect([dry.json.items, dry.json.revisions]).toEqual([real.json.items, real.json.revisions])
+        const after = await readEntries(node)
+        const erased = after.filter(({ isErased }) => isErased).map(({ position }) => position)
+        expect(new Set(erased)).toEqual(expected)
+        expect([real.status, real.json.revisions, real.json.cursor]).toEqual([
+          200,
+          expected.size,
+          null,
+        ])
+        const again = await erasures(node, query)
+        expect([again.json.items, again.json.revisions]).toEqual([0, 0])
+        await node.close()
+        expect((await verifyFolder(folder)).finding).toBeNull()
+      },
+    ),
+    { numRuns: roundsOf(40) },
+  )
+})
+
+it.skipIf(isOnDatabases())(
+  'erases a deleted database of many items piece by piece, and no file contains them; other databases stay',
+  async () => {
+    const folder = temporaryFolder()
+    const node = await startLedgerNode({ folder })
+    const secret = (n: number) => `SECRET-${n}-${'geheim'.repeat(2)}`
+    for (const db of ['people', 'others']) await node.send('POST', `/api/${db}`)
+    for (let part = 0; part < 3; part += 1) {
+      const items = Array.from({ length: 700 }, (_, n) => ({
+        id: `p${part * 700 + n}`,
+        note: secret(part * 700 + n),
+      }))
+      await node.send('POST', '/api/people', items)
+    }
+    await node.send('POST', '/api/others', { id: 'o', note: 'stays' })
+    const proof = await node.send('GET', '/api/others/o/proof')
+    await node.send('DELETE', '/api/people')
+    expect(bytesBelow(folder)(secret(2_099))).not.toEqual([])
+    let [cursor, requests, items] = [undefined as string | null | undefined, 0, 0]
+    for (; cursor !== null; requests += 1) {
+      const body = {
+        deleted: true,
+        reason: 'retention',
+        ...(cursor === undefined ? {} : { cursor }),
+      }
+      const { status, json } = await erasures(node, body)
+      expect(status).toBe(200)
+      items += json.items
+      expect(json.revisions).toBe(json.items)
+      cursor = json.cursor
+    }
+    expect([items, requests]).toEqual([2_100, 3])
+    await compacted(folder)
+    const found = bytesBelow(folder)
+    for (let n = 0; n < 2_100; n += 100) expect(found(secret(n))).toEqual([])
+    expect(found('stays')).not.toEqual([])
+    const [, , , , , , last] = await readEntries(node)
+    expect(last).toMatchObject({ method: 'create_item', isErased: true })
+    const { json } = await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)
+    const entries = json.ledgers.flatMap(({ body }: { body: object[] }) => body)
+    expect(entries.at(-1)).toMatchObject({ method: 'erase_item', id: 'p2099', reason: 'retention' })
+    expect((await node.send('GET', '/api/others/o')).json.item.note).toBe('stays')
+    expect(proof.status).toBe(200)
+    await node.close()
+    expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 2_100 })
+  },
+)
+
+it('erases an item with very many revisions by several entries', async () => {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/people')
+  await node.send('POST', '/api/people', { id: 'a', n: 0 })
+  const revisions = REVISIONS_PER_ERASURE * 2 + 100
+  const update = (n: number) => ({ method: 'update_item', db: 'people', item: { id: 'a', n } })
+  await node.send('POST', '/api/ledgers', {
+    entries: Array.from({ length: revisions }, (_, n) => update(n)),
+  })
+  for (const dryRun of [true, false]) {
+    const { json } = await erasures(node, { ids: ['a', 'a'], dryRun })
+    expect(json).toEqual({ status: true, items: 1, revisions, cursor: null })
+  }
+  expect((await node.send('GET', '/api/people/a')).json.item.n).toBe(revisions - 1)
+  await node.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: revisions })
+})
+
+it('refuses requests that select nothing or too much, unknown databases, and those of networks', async () => {
+  const node = await startLedgerNode()
+  await node.send('POST', '/api/people')
+  const refused = async (body: object) => {
+    const { status, json } = await erasures(node, body)
+    return [status, json.code]
+  }
+  const invalid = [400, 'REQUEST_INVALID']
+  expect(await refused({})).toEqual(invalid)
+  expect(await refused({ ids: ['a'], deleted: true })).toEqual(invalid)
+  expect(await refused({ ids: ['a'], where: {} })).toEqual(invalid)
+  expect(await refused({ ids: [] })).toEqual(invalid)
+  expect(await refused({ ids: Array.from({ length: 1_001 }, String) })).toEqual(invalid)
+  expect(await refused({ deleted: false })).toEqual(invalid)
+  expect(await refused({ delete: true })).toEqual(invalid)
+  expect(await refused({ deleted: true, cursor: 'x' })).toEqual(invalid)
+  expect(await refused({ where: { n: { over: 1 } } })).toEqual([400, 'FILTER_UNKNOWN'])
+  expect(await refused({ deleted: true, reason: '' })).toEqual([400, 'REASON_INVALID'])
+  expect(await refused({ db: 'none', deleted: true })).toEqual([404, 'DATABASE_NOT_FOUND'])
+  expect(await refused({ db: 'a/b', deleted: true })).toEqual([400, 'DATABASE_NAME_INVALID'])
+  expect(await refused({ deleted: true })).toEqual([200, undefined])
+  const id = networkItemId('net')
+  await node.service.write.ownDatabase('net').record([
+    { kind: 'create_db', db: 'net' },
+    { kind: 'create_item', db: 'net', id, text: JSON.stringify({ id }), assigned: false },
+  ])
+  for (const dryRun of [true, false]) {
+    expect(await refused({ db: 'net', where: {}, dryRun })).toEqual([409, 'OWNED_BY_NETWORK'])
+  }
+  await node.close()
+})
