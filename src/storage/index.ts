@@ -37,6 +37,7 @@ export {
 export {
   ErasureCheck,
   erasedEntryText,
+  erasedItemText,
 } from './port/erasure.ts'
 export {
   DamageError,
