@@ -300,7 +300,7 @@ it('rejects differences that end before they begin or concern no database, and a
     '{"status":true,"changes":[{"db":"fruit","id":"x","change":"created","after":{"id":"x","n":1}}],"from":0,"to":1}',
   )
   expect(['etag', 'cache-control', 'vary'].map((name) => sent.get(name))).toEqual([
-    ...['"0-1"', 'private, no-cache', 'authorization, x-access-token'],
+    ...['"0-1"', 'private, no-cache', 'authorization, x-access-token, accept-encoding'],
   ])
   const same = await get('/api/config/diff?db=fruit&from=0&to=1&docs=true', {
     'if-none-match': '"0-1"',
@@ -327,7 +327,7 @@ it('names the height, must be checked before a cache repeats it, and answers 304
   expect(text).toBe('{"status":true,"items":["x"],"limit":0,"offset":0,"at":1}')
   const header = (name: string) => sent.get(name)
   expect(['etag', 'ledger-height', 'cache-control', 'vary'].map(header)).toEqual([
-    ...['"1"', '1', 'private, no-cache', 'authorization, x-access-token'],
+    ...['"1"', '1', 'private, no-cache', 'authorization, x-access-token, accept-encoding'],
   ])
   const paths = ['/api/fruit?', '/api/dbs?', '/api/config/aggregate?db=fruit&']
   for (const path of paths) {
