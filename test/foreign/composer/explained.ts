@@ -98,9 +98,7 @@ function isTwice(seen: Seen, test: (one: Comparison, other: Comparison) => boole
 /** Whether a query orders by a property that a resource may lack. */
 function ordersByOptional(seen: Seen): boolean {
   const [, order = ''] = / ORDER BY \[?([^\]}]*)/.exec(queryParts(seen)[0]) ?? []
-  const names = order
-    .split(/(?: ASC| DESC| LIMIT .*| SKIP .*)?(?:, |$)/)
-    .filter((name) => name !== '')
+  const names = order.split(',').flatMap((each) => /^\s*(\w+)/.exec(each)?.[1] ?? [])
   return names.some((name) =>
     seen.network.models.some((text) => new RegExp(`\\b${name}\\b.* optional$`, 'm').test(text)),
   )
@@ -324,7 +322,8 @@ export const EXPLANATIONS: readonly Explanation[] = [
       composer.replace('Relationship', 'Resource') === daicho ||
       (code.includes('newRelationship') &&
         daichoError === null &&
-        /expected a Resource or a Concept/.test(composerError ?? '')),
+        (code.includes('.isRelationship()') ||
+          /expected a Resource or a Concept/.test(composerError ?? ''))),
   ],
   ['toJSON of a concept', failsAlone('composer', /^Use Serializer\.toJSON/)],
   [

@@ -33,8 +33,16 @@ function readCase(path: string): Case {
   return {
     ...{ seed: Number(seed), kinds: {}, identifiers: {}, features: [], requests: [], people: null },
     ...{ models: texts('.cto'), rules: rules === undefined ? null : [rules] },
-    ...{ queries: texts('queries.qry'), scripts: texts('.js') },
+    ...{ queries: texts('queries.qry'), scripts: texts('.js').map(withFixedValues) },
   }
+}
+
+/** Returns a script with the same times and random numbers on both. */
+function withFixedValues(script: string): string {
+  return script
+    .replaceAll('Math.random()', '0.421875')
+    .replaceAll(/Date\.now\(\)/g, '1500000000000')
+    .replaceAll(/new Date(?:\(\)|(?!\())/g, 'new Date(1500000000000)')
 }
 
 /** Returns the types of a model as the generator of instances needs them, without system types. */
