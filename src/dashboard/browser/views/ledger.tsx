@@ -402,7 +402,7 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
       <nav class="pages" aria-label={t().pages}>
         <span role="status" aria-busy={busy}>
           {found === null ? t().loading : t().searched(found.searched)}
-          {found?.down === found?.lowest && ` ${t().allSearched}`}
+          {found !== null && found.down === found.lowest && ` ${t().allSearched}`}
         </span>
         {found !== null && found.down > found.lowest && (
           <Button
