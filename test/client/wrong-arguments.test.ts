@@ -99,6 +99,7 @@ const databaseRows = (on: ReturnType<typeof database>): Row[] => {
     ['history', 'name', (id) => collected(on.history(id))],
     ['history', 'count', (pageSize) => collected(on.history('x', { pageSize }))],
     ['attachments', 'name', (id) => on.attachments(id)],
+    ['erase', 'object', (options) => on.erase(options)],
     ...lists,
     ...paths,
   ]

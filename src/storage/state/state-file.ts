@@ -1,6 +1,7 @@
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { inheritOwner } from '../../base/files/durable-files.ts'
+import { connectReadOnly } from '../sqlite/reader.ts'
 import type { Query } from '../sqlite/statements.ts'
 import { toQueries } from '../sqlite/statements.ts'
 import type { PageStore } from './stored-map.ts'
@@ -75,7 +76,7 @@ export class StateFile {
   /** Opens an existing file for reading; returns null if there is none, or if it has no state yet. */
   static openReader(path: string): StateFile | null {
     if (!existsSync(path)) return null
-    const database = new DatabaseSync(path, { readOnly: true })
+    const database = connectReadOnly(path)
     if (database.prepare('PRAGMA user_version').get()?.user_version === FORMAT) {
       return new StateFile(database)
     }

@@ -276,6 +276,9 @@ class Database:
         and on deleted items as they were last. The current revision of an item stays. If it raises, a repeated call
         erases the rest.
         """
+        for name, flag in (("deleted", deleted), ("dry_run", dry_run)):
+            if not isinstance(flag, bool):
+                raise value_invalid(flag, name, "a bool")
         body: dict[str, Any] = {"db": self.name, "dryRun": dry_run}
         if deleted:
             body["deleted"] = deleted
