@@ -259,7 +259,8 @@ async function saveProof(url: string, folder: string): Promise<string[]> {
 }
 
 async function readText(url: string): Promise<string> {
-  return (await fetch(url)).text()
+  // See `send`.
+  return (await fetch(url, { headers: { connection: 'close' } })).text()
 }
 
 async function serverId(url: string): Promise<string> {
