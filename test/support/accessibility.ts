@@ -74,7 +74,7 @@ export async function tabStops(page: Page, max: number): Promise<string[]> {
       const { x, y, width, height } = at.getBoundingClientRect()
       const isSeen = width > 0 && height > 0 && x + width > 0 && y + height > 0
       const outline = getComputedStyle(at)
-      const isMarked = at.matches(':focus-visible')
+      const isMarked = at.matches(':focus-visible, :focus-within:not(:focus)')
         && (outline.outlineStyle !== 'none' || outline.boxShadow !== 'none')
       return at.localName + ' ' + (label ?? at.textContent).trim().slice(0, 40)
         + (isSeen && isMarked ? '' : ' (not seen)')
