@@ -127,3 +127,19 @@ it('follows relationships over several levels in the condition of a rule', async
   const wrong = await chained(rules.replace('"5")', '"6")'))
   expect((await wrong('return 1')).json.error.code).toBe('ACCESS_DENIED')
 })
+
+it('follows the relationships of the own participant, under the access rules, even if he may not read himself', async () => {
+  const model = MODEL.replace('{ o String name }', '{ o String name --> Thing kept optional }')
+  const hidden = RULES.replace('org.test.Thing#hidden', 'org.test.Person')
+  const node = await gateway({
+    deploy: [networkOf(model, { 'lib/ask.js': LIB, 'permissions.acl': hidden })],
+  })
+  await node.send('POST', '/api/Thing', [{ id: 'a', colour: 'blue' }, { id: 'b' }])
+  await node.send('POST', '/api/Person', { name: 'ann', kept: 'a' })
+  const identity = { participant: 'org.test.Person#ann', userID: 'ann' }
+  const { json } = await node.send('POST', '/api/system/identities/issue', identity)
+  const headers = { authorization: `Bearer ${json.userSecret}` }
+  const body = { code: 'return getCurrentParticipant().kept.colour', thing: 'b' }
+  const reply = await node.send('POST', '/api/Ask', body, headers)
+  expect([reply.status, reply.json]).toEqual([200, '"blue"'])
+})

@@ -79,15 +79,18 @@ export class TransactionSession implements GuestHost {
     const { value } = this.#draft.transaction
     const resolved = await this.#resolution.of([value], this.#levels, own)
     // The own targets are the first ones. Those that the caller may not read are read again, without access rules.
+    const readAgain: JsonObject[] = []
     for (const [at, target] of own.entries()) {
       const known = resolved[at]
       if (known !== undefined && known.resource !== null) continue
       const stored = await this.#guard.database.read(target)
       if (stored === null) continue
       const { text } = stored
-      resolved[at] = { ...target, resource: parseStored(text), characters: text.length }
+      const resource = parseStored(text)
+      resolved[at] = { ...target, resource, characters: text.length }
+      readAgain.push(resource)
     }
-    return resolved
+    return [...resolved, ...(await this.#resolution.of(readAgain, this.#levels))]
   }
 
   /** Answers a request from the processors. If it throws, the processors receive only the error's message. */
