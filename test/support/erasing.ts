@@ -26,6 +26,8 @@ const BALLAST = 6
 const MARKER = 'marker-'
 const MARKER_HEX = 24
 const DISK_MB = 400
+/** Items of the deleted database for which the disk has another MB: its file is rewritten, which needs two more copies. */
+const ITEMS_PER_MB = 80
 /** Maximum delay of the kill after the start of an erasure of many items, milliseconds. */
 const KILL_MS_MAX = 1_500
 const LEFT_BYTES = 4_000_000
@@ -67,7 +69,8 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
   const data = join(folder, 'node')
   mkdirSync(data)
   const disk = server === null ? data : join(server.data, 'base')
-  const wasFull = mount(disk)
+  const gone = options.gone ?? Math.ceil(options.markers / 10)
+  const wasFull = mount(disk, DISK_MB + Math.ceil(gone / ITEMS_PER_MB))
   const nodes = new Set<Daicho>()
   const start = async (path: string, variables: Record<string, string> = {}): Promise<Running> => {
     const fixed = { SYSTEM_FOLDER: path, LOG_LEVEL: 'silent', PEERS_ALLOW_PRIVATE: '1' }
@@ -82,7 +85,6 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
     const node = await start(data, store)
     const mirror = await start(join(folder, 'mirror'))
     await addPeer(mirror.url, node.url)
-    const gone = options.gone ?? Math.ceil(options.markers / 10)
     const texts = await fill(node.url, options.markers, gone)
     const proof = await saveProof(node.url, folder)
     await isMirrored(mirror.url, node.url)
@@ -151,10 +153,10 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
 }
 
 /** Mounts a small disk at `path` with the same files. Returns false if this process cannot mount one. */
-function mount(path: string): boolean {
+function mount(path: string, megabytes: number): boolean {
   const temporary = `${path}.disk`
   mkdirSync(temporary)
-  const size = `size=${DISK_MB}m`
+  const size = `size=${megabytes}m`
   const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', temporary]).status === 0
   if (isMounted) {
     spawnSync('cp', ['-a', `${path}/.`, temporary])
