@@ -308,7 +308,6 @@ function events(node: GatewayNode, secret: string): Promise<string[]> {
 }
 
 it('shows a caller nothing by which a resource that he may not read differs from a missing one', async () => {
-  let hiddenCount = 0
   await fc.assert(
     fc.asyncProperty(
       fc.array(anyRule, { minLength: 1, maxLength: 5 }),
@@ -321,8 +320,8 @@ it('shows a caller nothing by which a resource that he may not read differs from
         const hidden = candidates.filter((contents) =>
           contents.every((content) => ['h0', 'h1'].every((id) => isHidden('Thing', id, content))),
         )
-        if (hidden.length === 0) return
-        hiddenCount += hidden.length
+        // Tries other rules if they hide nothing.
+        fc.pre(hidden.length > 0)
         const may = (operation: string) =>
           ['h0', 'h1'].some((id) =>
             [...hidden.flat(), { owner: 'ann', size: 3, secret: false }].some((content) =>
@@ -340,7 +339,6 @@ it('shows a caller nothing by which a resource that he may not read differs from
         expect(seen[0]).toEqual(seen[1])
       },
     ),
-    { numRuns: roundsOf(10), endOnFailure: true },
+    { numRuns: roundsOf(5), endOnFailure: true },
   )
-  expect(hiddenCount).toBeGreaterThan(0)
 })
