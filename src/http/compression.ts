@@ -1,7 +1,7 @@
 import { pipeline, Readable, type Transform } from 'node:stream'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, createBrotliCompress, createGzip, gzip } from 'node:zlib'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import type { HttpApp } from './component.ts'
 import { type ReplyBudget, ReplyStream } from './reply-budget.ts'
 
@@ -55,8 +55,9 @@ export function toVariantTag(tag: string, encoding: Encoding): string {
 }
 
 /**
- * Compresses texts and JSON from LENGTH_MIN on, whole or as a stream, if the client accepts it. zlib works outside the
- * event loop; the number of streams is bounded by the reply budget, and further replies are sent as they are.
+ * Compresses the texts and JSON that GET returns from LENGTH_MIN on, whole or as a stream, if the client accepts it. zlib
+ * works outside the event loop; the number of streams is bounded by the reply budget, and further replies are sent as
+ * they are.
  *
  * The length of a compressed reply reveals how often a secret in it repeats a text that an attacker has chosen (BREACH).
  * So replies with `no-store`, which all replies with a token or a password have, are never compressed. And no page of
@@ -64,7 +65,7 @@ export function toVariantTag(tag: string, encoding: Encoding): string {
  * the guards refuse such requests.
  */
 export function compressReplies(app: HttpApp): void {
-  app.addHook('onSend', (request, reply, payload, done) => {
+  const compress: onSendHookHandler = (request, reply, payload, done) => {
     if (reply.statusCode === 304) keepVariantTag(request, reply)
     if (!isCompressible(reply, payload)) return done(null, payload)
     addVary(reply)
@@ -75,6 +76,11 @@ export function compressReplies(app: HttpApp): void {
       (encoded) => done(null, encoded),
       (error: Error) => done(error),
     )
+  }
+  // Only for reads, because the replies to changes are short, and a hook costs a few percent of a change.
+  app.addHook('onRoute', (route) => {
+    const isRead = [route.method].flat().some((method) => method === 'GET' || method === 'HEAD')
+    if (isRead) route.onSend = [...[route.onSend ?? []].flat(), compress]
   })
 }
 
