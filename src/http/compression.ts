@@ -80,7 +80,8 @@ export function compressReplies(app: HttpApp): void {
   // Only for reads, because the replies to changes are short, and a hook costs a few percent of a change.
   app.addHook('onRoute', (route) => {
     const isRead = [route.method].flat().some((method) => method === 'GET' || method === 'HEAD')
-    if (isRead) route.onSend = [...[route.onSend ?? []].flat(), compress]
+    // First, because the hook of HEAD removes the payload.
+    if (isRead) route.onSend = [compress, ...[route.onSend ?? []].flat()]
   })
 }
 
