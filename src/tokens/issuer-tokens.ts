@@ -106,7 +106,7 @@ export class IssuerTokens {
     const { iat: issuedAt = 0, exp: expiresAt = 0 } = payload
     if (issuedAt > clock.now() / 1000 + SKEW_SECONDS)
       throw invalidToken('it was issued in the future', subject)
-    // A revocation is kept for this time.
+    // The service keeps a revocation for this time.
     if (expiresAt - issuedAt > TOKEN_LIFE_MAX_MS / 1000)
       throw invalidToken('it is valid for more than 366 days', subject)
     // Without the signature, because the same signature can be written in several ways.

@@ -27,7 +27,7 @@ export interface SignInEndpoints {
   readonly token: URL
 }
 
-/** What an issuer publishes. */
+/** Metadata and keys of an issuer. */
 interface Published {
   readonly algorithms: string[]
   readonly findKey: ReturnType<typeof createLocalJWKSet>
@@ -76,7 +76,7 @@ export class Issuer {
     void this.#refresh()
   }
 
-  /** Returns what the issuer published last. Errors: ISSUER_UNAVAILABLE. */
+  /** Returns the metadata and keys that the issuer published last. Errors: ISSUER_UNAVAILABLE. */
   current(): Published {
     const ageMs = this.#deps.clock.now() - this.#fetchedAt
     if (this.#published !== null && ageMs <= KEYS_VALID_MS) return this.#published

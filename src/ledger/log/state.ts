@@ -27,7 +27,7 @@ import { toOpening } from './openings.ts'
 import type { LogSigning } from './signing.ts'
 import { DATABASES_MAP, itemsMap } from './state-follower.ts'
 
-/** Attempts to prove an item whose revision is erased meanwhile. */
+/** Attempts to prove an item whose revision is erased during the request. */
 const ATTEMPTS_MAX = 3
 
 /** Maximum lists that are proven at a time. Each keeps a snapshot of the state. */

@@ -125,7 +125,7 @@ it('has every entry that erased another, also of items that are erased during th
   const blocks = async (from: number, limit: number) => {
     if (!isErased) await node.send('POST', '/api/db0/a/erase', {})
     isErased = true
-    // A mirror, too, has signed what it shows.
+    // As in a mirror, all blocks that the source shows are signed.
     await node.service.log.consistency(0, 4)
     return source.blocks(from, limit)
   }

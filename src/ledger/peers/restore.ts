@@ -30,7 +30,7 @@ import { NodeSigner } from './signed-request.ts'
 /** Folder in which the store is built. After an interruption, the next restore continues there. */
 const SIDE_FOLDER = 'restore.partial'
 
-/** Requests for new blocks of a chain that grows meanwhile. */
+/** Maximum requests for new blocks of a chain that grows during the restore. */
 const PULLS_MAX = 5
 
 /** Provides a chain and its blobs. */
@@ -145,7 +145,7 @@ async function openMirror(options: Omit<MirrorOptions, 'durable'>): Promise<Mirr
 
 /**
  * Fetches all signed blocks into a mirror, runs `then` and closes the mirror. Fetches again until there are no more,
- * because an entry that was erased meanwhile needs the later entry that erased it.
+ * because an entry that was erased during the restore needs the later entry that erased it.
  */
 async function fillMirror(
   at: Omit<MirrorOptions, 'durable'>,

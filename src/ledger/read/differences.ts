@@ -38,7 +38,7 @@ interface Pair {
 /** Work after which other requests get a turn: characters of parsed entries, and ENTRY_WORK for each entry. */
 const PIECE_WORK = 65_536
 const ENTRY_WORK = 512
-/** Maximum items of a piece, likewise. */
+/** Maximum items of a piece. */
 const PIECE_ITEMS = PIECE_WORK / ENTRY_WORK
 const ALL_ITEMS = {
   filter: { where: null, order: [], limit: null, offset: null, fields: null, resolve: false },

@@ -37,7 +37,7 @@ export interface ErasureProgress {
   readonly items: number
   /** Number of erased entries. */
   readonly revisions: number
-  /** Where to continue, or null at the end. */
+  /** Cursor of the next request, or null at the end. */
   readonly cursor: string | null
 }
 
@@ -146,7 +146,7 @@ async function matchingLives(
   return lives.filter(({ revision }) => matches(where, storedJson(texts.get(revision) ?? '{}')))
 }
 
-/** Counts what erasures would erase, one after the other. */
+/** Counts the revisions that erasures would erase, one after the other. */
 class CountedErasures {
   readonly #store: StoreReader
   readonly #erased = new Set<number>()

@@ -112,7 +112,7 @@ class Planner {
   #readLength = 0
   /** Reverts the changes of the current unit, last change first. */
   #undo: (() => void)[] = []
-  /** What the current unit erases. */
+  /** Erasures of the current unit. */
   #erasing: Partial<Erased> = {}
   readonly #recent: RecentBlocks
   /** The databases of networks that the current unit may change. */

@@ -128,7 +128,7 @@ export interface EarlierRequest {
   readonly entries: number
 }
 
-/** What a unit erased. */
+/** The erasures of a unit. */
 export interface Erased {
   /** Number of entries. */
   readonly erased: number

@@ -164,7 +164,7 @@ export function readValue(pages: Pick<PageStore, 'read'>, name: string): string 
   }
 }
 
-/** Proves what the map has at `name`. Errors: STORE_DAMAGED. */
+/** Proves the value of the map at `name`, or that there is none. Errors: STORE_DAMAGED. */
 export function proveValue(pages: Pick<PageStore, 'read'>, name: string): MapProof {
   const key = mapKey(name)
   const hex = toHex(key)

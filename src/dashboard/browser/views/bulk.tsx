@@ -21,7 +21,7 @@ import { findMember, type ListedItem } from '../text/table.ts'
 /** The chosen items of a database: those of the page by their ids, or all that match. */
 export interface ItemSelection {
   readonly db: string
-  /** Null: all that match. */
+  /** The selected items by id; null if all items that match are selected. */
   readonly items: ReadonlyMap<string, ListedItem> | null
   /** Conditions as JSON, or null for all items. */
   readonly where: string | null
@@ -69,7 +69,7 @@ export function SelectionBar(props: {
   )
 }
 
-/** What a change of many items has done, and why the node has refused some of them. */
+/** Result of a change of many items, with the reasons why the node has refused some of them. */
 export interface ManyReport extends BatchReport {
   readonly text: string
 }
