@@ -1,9 +1,8 @@
 import type { Schedule } from '../base/clock.ts'
-import { fileExists } from '../base/files/durable-files.ts'
 import { BlobFiles } from './blobs/blob-files.ts'
 import type { BlobInventory, BlobStore } from './blobs/blob-store.ts'
 import { FileBlobStore } from './blobs/file-blob-store.ts'
-import { toStorePath } from './location/folder.ts'
+import { hasStoreFile, toStorePath } from './location/folder.ts'
 import { isDatabaseUrl, type StoreLocation } from './location/location.ts'
 import { StoreError } from './port/errors.ts'
 import type { Store, StoreReader, Turns } from './port/store.ts'
@@ -43,7 +42,7 @@ export async function storeWarning(location: StoreLocation): Promise<string | nu
 
 /** Returns whether `location` has a store. Errors: StoreError. */
 export async function storeExists(location: StoreLocation): Promise<boolean> {
-  if (!isDatabaseUrl(location)) return fileExists(toStorePath(location))
+  if (!isDatabaseUrl(location)) return hasStoreFile(toStorePath(location))
   try {
     await (await openStoreReader(location, { frozen: false })).close()
     return true

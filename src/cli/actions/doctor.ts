@@ -49,8 +49,11 @@ async function checkFolder(settings: Settings): Promise<Finding[]> {
       ...(isRunning ? [await checkRunningNode(settings)] : []),
     ]
   } catch (error) {
+    const { StoreError } = await import('../../storage/index.ts')
     const { message } = requireExit(error)
-    return [['folder', 'problem', `${message}: run doctor as the user of the node`]]
+    const isDenied = !(error instanceof StoreError) || error.code === 'FOLDER_UNUSABLE'
+    const advice = isDenied ? ': run doctor as the user of the node' : ''
+    return [['folder', 'problem', `${message}${advice}`]]
   }
 }
 

@@ -143,7 +143,7 @@ export function requireNoHead(folder: string, kept: SignedHead): void {
   const blocks = signed.size === 0 ? '' : `, with ${signed.size} signed blocks`
   throw new LedgerError(
     'STORE_ROLLED_BACK',
-    `the store of ${folder}${blocks} is missing: put it back, or run daicho restore or import; ` +
+    `the store of ${folder}${blocks} is missing or empty: put it back, or run daicho restore or import; ` +
       'a new store under the same key would fork the chain',
   )
 }

@@ -204,7 +204,7 @@ it('does not start with an older copy of the store, and reports the reason', asy
   await well.close()
 })
 
-it('does not start if the store is lost, and creates no files', async () => {
+it('does not start if the store is lost or its file is empty, and creates no files', async () => {
   const none = await writtenFolder()
   await none.node.close()
   const some = await writtenFolder()
@@ -220,10 +220,16 @@ it('does not start if the store is lost, and creates no files', async () => {
     for (const isKeyLost of [false, true]) {
       const key = readFileSync(join(folder, 'node.key'))
       if (isKeyLost) rmSync(join(folder, 'node.key'))
-      await expect(startLedgerNode({ folder })).rejects.toMatchObject({
+      const lost = {
         code: 'STORE_ROLLED_BACK',
-        message: expect.stringContaining(`the store of ${folder}${signed} is missing: put it back`),
-      })
+        message: expect.stringContaining(
+          `the store of ${folder}${signed} is missing or empty: put`,
+        ),
+      }
+      await expect(startLedgerNode({ folder })).rejects.toMatchObject(lost)
+      writeFileSync(join(folder, 'ledger.db'), '')
+      await expect(startLedgerNode({ folder })).rejects.toMatchObject(lost)
+      rmSync(join(folder, 'ledger.db'))
       writeFileSync(join(folder, 'node.key'), key)
     }
     expect(readdirSync(folder)).toEqual(left)

@@ -53,13 +53,36 @@ export function writeDurably(path: string, content: string | Uint8Array): void {
   }
 }
 
-/** Checks that the file of a store can be read. Errors: STORE_NOT_FOUND; FOLDER_UNUSABLE if access is denied. */
+/**
+ * Returns whether the file at `path` contains a store. A first start that was interrupted leaves an empty file without a
+ * WAL. Must be called before SQLite opens the file, because SQLite removes the WAL of an empty file.
+ * Errors: STORE_DAMAGED if there is a WAL, but the file is missing or empty.
+ */
+export function hasStoreFile(path: string): boolean {
+  if (fileSize(path) > 0) return true
+  if (fileSize(`${path}-wal`) === 0) return false
+  const message = `${path} is missing or empty, but ${path}-wal contains changes: put the file back`
+  throw new StoreError('STORE_DAMAGED', message)
+}
+
+function fileSize(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
+}
+
+/**
+ * Checks that the file of a store can be read. Errors: STORE_NOT_FOUND; FOLDER_UNUSABLE if access is denied; those of
+ * `hasStoreFile`.
+ */
 export function requireStoreFile(path: string): void {
   try {
+    if (!hasStoreFile(path)) {
+      const isEmpty = existsSync(path)
+      const message = isEmpty ? `the store at ${path} is empty` : `there is no store at ${path}`
+      throw new StoreError('STORE_NOT_FOUND', message)
+    }
     accessSync(path, constants.R_OK)
   } catch (error) {
-    const isMissing = MISSING.has(errorCode(error))
-    if (isMissing) throw new StoreError('STORE_NOT_FOUND', `there is no store at ${path}`)
+    if (error instanceof StoreError) throw error
     throw new StoreError('FOLDER_UNUSABLE', `${path} cannot be read: ${errorMessage(error)}`, {
       cause: error,
     })
@@ -93,8 +116,7 @@ export function toStorePath(folder: string): string {
  */
 export function requireClosedStore(folder: string): string {
   const path = toStorePath(folder)
-  const wal = statSync(`${path}-wal`, { throwIfNoEntry: false })
-  if (wal === undefined || wal.size === 0) return path
+  if (fileSize(`${path}-wal`) === 0) return path
   throw new StoreError('STORE_FAILED', `the WAL of ${path} could not be checkpointed; try again`)
 }
 

@@ -141,6 +141,22 @@ it('starts with an empty WAL, with all recovered changes in the database file', 
   await next.close()
 })
 
+it.each(['missing', 'empty'])('keeps the WAL of a store whose file is %s', async (state) => {
+  const first = testFolder()
+  const store = await open(first)
+  await appendEntries(store, [entry.createDb('fruit')])
+  const folder = copyAsKilled(first)
+  await store.close()
+  const path = join(folder, 'ledger.db')
+  const file = readFileSync(path)
+  if (state === 'missing') rmSync(path)
+  else writeFileSync(path, '')
+  const opened = [open(folder), openStoreReader(folder, { frozen: false })]
+  for (const each of opened) await expect(each).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
+  writeFileSync(path, file)
+  expect(await databasesIn(folder)).toEqual(['fruit'])
+})
+
 it('rejects a store whose WAL cannot be synced, and opens it once the WAL can be synced', async () => {
   const first = testFolder()
   const store = await open(first)

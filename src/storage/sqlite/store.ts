@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { errorMessage, isDiskFull } from '../../base/errors.ts'
 import { inheritOwner } from '../../base/files/durable-files.ts'
 import { type Block, type Head, toHead } from '../../chain/index.ts'
-import { isFolderFull } from '../location/folder.ts'
+import { hasStoreFile, isFolderFull } from '../location/folder.ts'
 import type { Effect } from '../port/effect.ts'
 import {
   DamageError,
@@ -429,6 +429,7 @@ export interface SqliteStoreOptions {
 export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions): Store {
   let database: DatabaseSync | null = null
   try {
+    hasStoreFile(path)
     // The WAL and its index inherit the mode of the file, which must be private because the file contains all blinds.
     closeSync(openSync(path, 'a', 0o600))
     inheritOwner(path)
