@@ -55,6 +55,17 @@ export class NetworkThread {
 
   /** Starts a thread. Errors: NETWORK_INVALID if its scripts cannot be loaded, NETWORK_BUSY. */
   static async start(start: Omit<ThreadStart, 'engine' | 'stopAt'>): Promise<NetworkThread> {
+    const begunMs = performance.now()
+    try {
+      return await NetworkThread.#startOnce(start)
+    } catch (error) {
+      if (performance.now() - begunMs < start.bootMs) throw error
+      // The computer may have been busy, or the process suspended. Scripts that are too slow fail again.
+      return await NetworkThread.#startOnce(start)
+    }
+  }
+
+  static async #startOnce(start: Omit<ThreadStart, 'engine' | 'stopAt'>): Promise<NetworkThread> {
     const thread = new NetworkThread({ ...start, engine: await compiledEngine() })
     const started = Promise.withResolvers<void>()
     const busy = () =>
