@@ -12,7 +12,7 @@ import {
 } from '../http/index.ts'
 import { API_TOKEN_SCHEMES, registerAccessChecks, type TokenService } from '../tokens/index.ts'
 import { aggregationRoutes } from './api/aggregation.ts'
-import { refuseIgnoredAt } from './api/as-of.ts'
+import { refuseIgnoredParameters } from './api/as-of.ts'
 import { attachmentRoutes } from './api/attachments.ts'
 import { changesRoutes } from './api/changes.ts'
 import { differenceRoutes } from './api/differences.ts'
@@ -126,7 +126,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
         signed: (request) => signatures.verifyBodiless(request),
       })
       acceptStrictJson(app)
-      app.addHook('onRequest', refuseIgnoredAt)
+      app.addHook('onRequest', refuseIgnoredParameters)
       await registerOpenApiPage(app, {
         ...{ ...API_PAGE, version: deps.version, statusOf: statusOfLedgerApi },
         ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { parseIsoTime } from '../../base/iso-time.ts'
 import { Type } from '../../base/shape.ts'
+import { visible } from '../../base/visible.js'
 import { positionText } from '../../chain/index.ts'
 import { HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
@@ -29,13 +30,23 @@ export const AtReply = Type.Optional(
   Type.Integer({ description: 'Height of the block to which the reply belongs' }),
 )
 
-/** Refuses `at` on the paths that do not support it, because the reply would show the current state. */
-export const refuseIgnoredAt: onRequestHookHandler = ({ query, routeOptions }, _reply, done) => {
+/**
+ * Refuses parameters that a path ignores: `at`, because the reply would show the current state, and every unknown
+ * parameter of a change, because `DELETE /api/people?id=p1` would delete the database.
+ */
+export const refuseIgnoredParameters: onRequestHookHandler = (request, _reply, done) => {
+  const { is404, method, query, routeOptions } = request
+  if (is404) return done()
   const { querystring } = (routeOptions.schema ?? {}) as { querystring?: { properties?: object } }
-  const isIgnored =
-    Object.hasOwn(query as object, 'at') && !('at' in (querystring?.properties ?? {}))
-  const message = 'this path does not support at; it returns only the current state'
-  done(isIgnored ? new HttpRefusal(400, 'REQUEST_INVALID', message) : undefined)
+  const isRead = method === 'GET' || method === 'HEAD'
+  const known = { token: null, ...querystring?.properties }
+  const name = Object.keys(query as object).find(
+    (each) => (each === 'at' || !isRead) && !Object.hasOwn(known, each),
+  )
+  if (name === undefined) return done()
+  const reason = isRead ? 'it returns only the current state' : 'nothing was changed'
+  const message = `this path does not support the parameter ${visible(name)}; ${reason}`
+  done(new HttpRefusal(400, 'REQUEST_INVALID', message))
 }
 
 /**

@@ -358,3 +358,26 @@ it('concurrent writes share blocks, and each write gets its own reply', async ()
     expect(bodies[height]?.[index]?.item.id).toBe(reply.json.id)
   }
 })
+
+it('refuses changes with a parameter that it would ignore', async () => {
+  await withItems('x')
+  const before = await entries()
+  for (const [method, path, body] of [
+    ['DELETE', `${FRUIT}?id=x`],
+    ['DELETE', `${FRUIT}/x?rev=1-a&token=t`],
+    ['POST', `${FRUIT}?count=1`, { id: 'y' }],
+    ['PATCH', `${FRUIT}/x?toString=1`, { n: 2 }],
+  ] as const) {
+    const { status, json } = await node.send(method, path, body)
+    const [name = ''] = path.split('?')[1]?.split('=') ?? []
+    expect([status, json]).toEqual([
+      400,
+      {
+        ...{ status: false, code: 'REQUEST_INVALID' },
+        message: `this path does not support the parameter ${name}; nothing was changed`,
+      },
+    ])
+  }
+  expect(await entries()).toEqual(before)
+  expect((await node.send('DELETE', `${FRUIT}?token=t`)).status).toBe(200)
+})
