@@ -111,7 +111,7 @@ export {
   openState,
   parseDatabaseState,
   parseItemState,
-  parseState,
+  parseStateNote,
   type SignedState,
   stateText,
 } from './log/state.ts'

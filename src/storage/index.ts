@@ -43,6 +43,7 @@ export {
   DamageError,
   EffectError,
   isDamage,
+  isReadDamage,
   StoreError,
   type StoreErrorCode,
   storedJson,
@@ -84,6 +85,8 @@ export {
   type PageStore,
   proveValue,
   readValue,
+  requireRoot,
+  storedRoot,
   type ValueChange,
 } from './state/stored-map.ts'
 export {

@@ -1,6 +1,7 @@
 // The state has one root, whoever computes it: the node, its mirror, a restored and an imported copy, and an
-// implementation from the reference page.
-import { copyFileSync } from 'node:fs'
+// implementation from the reference page. HISTORIES, MINUTES and SEED make a longer run.
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
@@ -16,29 +17,60 @@ import { modelRoot, replayBlocks, type StateModel } from '../support/independent
 import { Dice } from '../support/ledger-load.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { roundsOf } from '../support/rounds.ts'
+import { until } from '../support/until.ts'
 
-const NODES = roundsOf(10)
-/** Histories of each node. */
-const HISTORIES = 5
-const DATABASES = ['d0', 'd1', 'd2']
-const NAMES = ['a', 'b.txt', '10']
+const HISTORIES = Number(process.env.HISTORIES ?? roundsOf(100))
+const SEED = Number(process.env.SEED ?? 1)
+/** Minutes after which no further node is started. */
+const MINUTES_MAX = Number(process.env.MINUTES ?? 60)
+/** Histories of each node. Each continues the one before. */
+const HISTORIES_PER_NODE = 10
+/** Nodes at a time. They often wait for a signature. */
+const NODES = 4
+const DATABASES = ['d0', 'd1']
+const NAMES = ['a', '10']
 
-async function change(node: LedgerNode, dice: Dice): Promise<void> {
-  const db = DATABASES[dice.below(DATABASES.length)]
-  const id = `i${dice.below(40)}`
+/** Kind and status of the requests. */
+type Counts = Map<string, number>
+
+/** Sends a random change, which the node may refuse. */
+async function change(node: LedgerNode, dice: Dice, counts: Counts): Promise<void> {
+  const db = DATABASES[dice.below(DATABASES.length)] ?? ''
+  const id = `i${dice.below(4)}`
   const path = `/api/${db}/${id}`
-  const kind = dice.below(24)
-  if (kind === 0) await node.send('DELETE', `/api/${db}`)
-  else if (kind < 3) await node.send('POST', `/api/${db}`)
-  else if (kind < 6) await node.send('DELETE', path)
-  else if (kind < 8) await node.send('POST', `${path}/erase`)
-  else if (kind < 12) {
-    const method = dice.below(3) === 0 ? 'DELETE' : 'PUT'
-    const headers = { 'content-type': 'text/plain' }
-    const body = method === 'PUT' ? `${dice.next()}` : undefined
-    await node.send(method, `${path}/${NAMES[dice.below(3)]}`, body, headers)
-  } else if (kind < 16) await node.send('POST', `/api/${db}`, [{ id }, { n: dice.next() }])
-  else await node.send('POST', path, { n: dice.next() })
+  const attachment = `${path}/attachments/${NAMES[dice.below(NAMES.length)]}`
+  const item = { id, n: dice.next() }
+  const send = async (
+    kind: string,
+    method: string,
+    to: string,
+    ...body: [body?: unknown, headers?: Record<string, string>]
+  ) => {
+    const { status, text } = await node.send(method, to, ...body)
+    if (status === 500) throw new Error(`${method} ${to}: ${status} ${text}`)
+    const counted = `${kind} ${status}`
+    counts.set(counted, (counts.get(counted) ?? 0) + 1)
+  }
+  const kind = dice.below(48)
+  if (kind === 0) await send('delete database', 'DELETE', `/api/${db}`)
+  else if (kind < 4) await send('create database', 'POST', `/api/${db}`)
+  else if (kind < 7) await send('delete item', 'DELETE', path)
+  else if (kind < 11) await send('erase', 'POST', `${path}/erase`)
+  else if (kind < 13)
+    await send('erase deleted', 'POST', '/api/config/erasures', { db, deleted: true })
+  else if (kind < 18) await send('delete attachment', 'DELETE', attachment)
+  else if (kind < 27) {
+    await send('attachment', 'PUT', attachment, `${dice.next()}`, { 'content-type': 'text/plain' })
+  } else if (kind < 32) {
+    const entries = [
+      { method: 'delete_item', db, id },
+      { method: 'create_item', db, item },
+      { method: 'update_item', db, item: { ...item, n: 0 } },
+      { method: 'create_item', db, item: { n: 1 } },
+    ]
+    await send('unit', 'POST', '/api/ledgers', { entries: entries.slice(dice.below(2)) })
+  } else if (kind < 39) await send('create item', 'POST', `/api/${db}`, item)
+  else await send('change item', 'POST', path, { n: dice.next() })
 }
 
 /** Returns the root of the state that is recomputed from the store of a folder. */
@@ -49,8 +81,7 @@ async function rootOfFolder(folder: string, size: number): Promise<string> {
   return toHex(root)
 }
 
-async function imported(folder: string): Promise<string> {
-  const target = temporaryFolder()
+async function imported(folder: string, target: string): Promise<void> {
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
   const store = await openStoreReader(await locationOf(folder), { frozen: false })
   async function* chunks(): AsyncGenerator<Uint8Array> {
@@ -58,11 +89,9 @@ async function imported(folder: string): Promise<string> {
   }
   await importExport({ folder: target, chunks: chunks(), progress: () => {} })
   await store.close()
-  return target
 }
 
-async function restored(folder: string, { url, service }: LedgerNode): Promise<string> {
-  const target = temporaryFolder()
+async function restored(folder: string, target: string, { url, service }: LedgerNode) {
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
   const { serverId } = service
   await restoreChain({
@@ -70,7 +99,17 @@ async function restored(folder: string, { url, service }: LedgerNode): Promise<s
     source: () => new PeerClient({ url, serverId, allowPrivate: true }),
     progress: () => {},
   })
-  return target
+}
+
+/** Returns the root of the state of the copy that `copy` writes to a new folder. */
+async function rootOfCopy(size: number, copy: (target: string) => Promise<void>): Promise<string> {
+  const target = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  try {
+    await copy(target)
+    return await rootOfFolder(target, size)
+  } finally {
+    rmSync(target, { recursive: true })
+  }
 }
 
 interface NotedState {
@@ -80,10 +119,13 @@ interface NotedState {
 }
 
 /** Compares the states of former heights with those that are computed after all erasures, also by a mirror. */
-async function compareLate(node: LedgerNode, notes: readonly NotedState[]): Promise<void> {
+async function compareLate(
+  node: LedgerNode,
+  folder: string,
+  notes: readonly NotedState[],
+): Promise<void> {
   const { serverId } = node.service
   const { key } = parseNodeKey(node.service.log.verifierKey)
-  const folder = temporaryFolder()
   const mirror = await Mirror.open({ folder, serverId, key, durable: false })
   await pull(mirror, new PeerClient({ url: node.url, serverId, allowPrivate: true }))
   for (const { note, size, root } of notes) {
@@ -95,9 +137,23 @@ async function compareLate(node: LedgerNode, notes: readonly NotedState[]): Prom
   await mirror.close()
 }
 
-/** Compares the roots after each of `histories` histories of one node, and those of copies after the last. */
-async function compareRoots(histories: number, dice: Dice): Promise<void> {
-  const folders = [temporaryFolder(), temporaryFolder()] as const
+/** Returns the signed state. A busy machine may sign it late. */
+async function signedState(node: LedgerNode): Promise<string> {
+  let note = ''
+  await until('the state is signed', async () => {
+    const { status, text } = await node.send('GET', `/api/ledgers/${node.service.serverId}/state`)
+    expect([status, text]).toEqual([status === 503 ? 503 : 200, expect.any(String)])
+    note = text
+    return status === 200
+  })
+  return note
+}
+
+/** Compares the roots after each of some histories of one node. */
+async function compareRoots(histories: number, dice: Dice, counts: Counts): Promise<void> {
+  const removals: (() => void)[] = []
+  const folder = () => temporaryFolder((remove) => removals.push(remove))
+  const folders = [folder(), folder(), folder()] as const
   const node = await startLedgerNode({ folder: folders[0] })
   const { serverId } = node.service
   const { key } = parseNodeKey(node.service.log.verifierKey)
@@ -106,29 +162,48 @@ async function compareRoots(histories: number, dice: Dice): Promise<void> {
   const model: StateModel = new Map()
   const notes: NotedState[] = []
   let size = 0
-  let root = ''
   for (let n = 0; n < histories; n += 1) {
-    for (let left = dice.below(12); left >= 0; left -= 1) await change(node, dice)
-    const { text } = await node.send('GET', `/api/ledgers/${serverId}/state`)
-    const [, blocks = '', signed = ''] = text.split('\n')
+    for (const db of DATABASES) if (dice.below(2) === 0) await node.send('POST', `/api/${db}`)
+    for (let left = 4 + dice.below(16); left > 0; left -= 1) await change(node, dice, counts)
+    const note = await signedState(node)
+    const [, blocks = '', signed = ''] = note.split('\n')
     const path = `/api/ledgers?serverid=${serverId}&proof=1&offset=${size}`
     replayBlocks(model, (await node.send('GET', path)).json.ledgers)
     size = Number(blocks)
-    root = modelRoot(model).toString('hex')
+    const root = modelRoot(model).toString('hex')
     expect(Buffer.from(signed, 'base64').toString('hex')).toBe(root)
     await pull(mirror, source)
-    await mirror.compareState(text)
+    await mirror.compareState(note)
     expect([mirror.evidence, size === 0 || hasState(folders[1])]).toEqual([null, true])
-    notes.push({ note: text, size, root })
+    const restore = (target: string) => restored(folders[0], target, node)
+    expect(await rootOfCopy(size, restore)).toBe(root)
+    expect(await rootOfCopy(size, (target) => imported(folders[0], target))).toBe(root)
+    notes.push({ note, size, root })
   }
   await mirror.close()
-  await compareLate(node, notes)
-  expect(await rootOfFolder(folders[1], size)).toBe(root)
-  expect(await rootOfFolder(await restored(folders[0], node), size)).toBe(root)
+  await compareLate(node, folders[2], notes)
+  expect(await rootOfFolder(folders[1], size)).toBe(notes.at(-1)?.root)
   await node.close()
-  expect(await rootOfFolder(await imported(folders[0]), size)).toBe(root)
+  for (const remove of removals) remove()
 }
 
 it('the state has one root at the node, its mirror, a restored and an imported copy, and by the reference page, also of former heights after erasures', async () => {
-  for (let n = 0; n < NODES; n += 1) await compareRoots(HISTORIES, new Dice(n + 1))
+  const counts: Counts = new Map()
+  let seed = SEED
+  let left = HISTORIES
+  const endMs = performance.now() + MINUTES_MAX * 60_000
+  const compareSome = async () => {
+    while (left > 0 && performance.now() < endMs) {
+      const histories = Math.min(left, HISTORIES_PER_NODE)
+      left -= histories
+      seed += 1
+      await compareRoots(histories, new Dice(seed), counts)
+    }
+  }
+  await Promise.all(Array.from({ length: NODES }, compareSome))
+  if (process.env.HISTORIES !== undefined) console.log(HISTORIES - left, counts)
+  // A random run that never makes these changes would prove nothing.
+  for (const what of ['attachment 200', 'erase 200', 'unit 200']) {
+    expect([...counts], what).toContainEqual([what, expect.any(Number)])
+  }
 })

@@ -82,7 +82,7 @@ export function stateText(
 }
 
 /** Parses the text of a signed state of the log of `key`. Errors: CHECKPOINT_MALFORMED, CHECKPOINT_FOREIGN. */
-export function parseState(key: Pick<VerifierKey, 'name'>, text: string): SignedState {
+function parseState(key: Pick<VerifierKey, 'name'>, text: string): SignedState {
   const { origin, size, root } = parseCheckpoint(text)
   if (origin !== stateOrigin(key)) {
     throw new ProofError(
@@ -96,6 +96,11 @@ export function parseState(key: Pick<VerifierKey, 'name'>, text: string): Signed
     if (stateText(key, state) === text) return state
   }
   throw new ProofError('CHECKPOINT_MALFORMED', 'the note is not a signed state')
+}
+
+/** Returns the state in a note whose signature is not verified. Errors: as for `parseState`. */
+export function parseStateNote(key: Pick<VerifierKey, 'name'>, note: string): SignedState {
+  return parseState(key, note.slice(0, note.indexOf('\n\n') + 1))
 }
 
 /** Returns the state in `note`, which `key` must have signed. Errors: NOTE_…, CHECKPOINT_…. */

@@ -49,6 +49,7 @@ export class LogSigning {
   #commits = 0
   #isUnsigned = false
   #isStateDue = false
+  #isStateDamaged = false
   /** Remaining times that the state is followed under load. */
   #follows = 0
   /** Called with each new signed head. */
@@ -94,6 +95,13 @@ export class LogSigning {
     // Further requests are likely. Without this, they would wait for all blocks since the last request.
     this.#follows = FOLLOWS_AFTER_REQUEST
     await this.#wait(size, true)
+  }
+
+  /** Lets the state be computed again from the chain, because its file is damaged. */
+  renewState(): void {
+    this.#isStateDamaged = true
+    this.#isStateDue = true
+    this.#sign()
   }
 
   #wait(size: number, isForState: boolean): Promise<SignedHeadUpdate> {
@@ -145,7 +153,11 @@ export class LogSigning {
     this.#isUnsigned = false
     const withState = this.#isStateDue || this.#waiting.some(({ isForState }) => isForState)
     this.#isStateDue = false
-    this.#worker.post(withState ? 'sign state' : 'sign')
+    if (this.#isStateDamaged && this.#signed !== null) {
+      this.#signed = { ...this.#signed, stateSize: -1 }
+    }
+    this.#worker.post(this.#isStateDamaged ? 'renew state' : withState ? 'sign state' : 'sign')
+    this.#isStateDamaged = false
   }
 
   #startWorker() {

@@ -1,6 +1,8 @@
 import {
   type Block,
+  type DatabaseState,
   decodeEntry,
+  EMPTY_SUBTREE,
   type Entry,
   formatDatabaseState,
   formatItemState,
@@ -17,6 +19,7 @@ import {
   type StateFile,
   StoreError,
   storedJson,
+  storedRoot,
   type ValueChange,
 } from '../../storage/index.ts'
 
@@ -70,6 +73,8 @@ class ItemChange {
   }
 }
 
+type ItemChanges = Map<string, ItemChange>
+
 /**
  * Follows a chain with the map of its current state. `push` collects the changes of blocks, `commit` stores them in one
  * transaction. After a crash, the file has the state of an earlier head, and the blocks after it are pushed again. Every
@@ -81,22 +86,31 @@ export class StateFollower {
   readonly #serverId: number
   #size: number
   #block: string | null
-  /** Creation positions of databases by name, null for none: those that were looked up or changed. */
-  #databases = new Map<string, number | null>()
+  /** Root of the stored map of the databases. */
+  #root: Uint8Array
+  /** Databases by name, null for none: those that were looked up or changed. Their items are the stored ones. */
+  #databases = new Map<string, DatabaseState | null>()
   /** Names of the databases that were created or deleted since the last commit. */
   #changed = new Set<string>()
   /** Deleted databases, by creation position. */
   #deleted = new Set<number>()
   /** The changed items of each database, by key. */
-  #items = new Map<number, Map<string, ItemChange>>()
+  #items = new Map<number, ItemChanges>()
   #changes = 0
 
+  /** Errors: STORE_DAMAGED. */
   constructor(file: StateFile, serverId: number) {
     this.#file = file
     this.#serverId = serverId
     const { size, block } = file.head()
     this.#size = size
     this.#block = block
+    this.#root = storedRoot(file.pages(DATABASES_MAP))
+  }
+
+  /** Root of the state of the last commit. */
+  get root(): Uint8Array {
+    return this.#root
   }
 
   /** Number of blocks that were pushed. */
@@ -146,7 +160,7 @@ export class StateFollower {
     const { db, method } = entry
     switch (method) {
       case 'create_db':
-        this.#databases.set(db, position)
+        this.#databases.set(db, { position, items: EMPTY_SUBTREE.hash })
         this.#changed.add(db)
         this.#changes += 1
         return
@@ -175,8 +189,8 @@ export class StateFollower {
     if (database === null) return
     this.#databases.set(db, null)
     this.#changed.add(db)
-    this.#deleted.add(database)
-    this.#items.delete(database)
+    this.#deleted.add(database.position)
+    this.#items.delete(database.position)
     this.#changes += 1
   }
 
@@ -184,8 +198,8 @@ export class StateFollower {
   #item(db: string, id: string): ItemChange | null {
     const database = this.#database(db)
     if (database === null) return null
-    const items = this.#items.get(database) ?? new Map<string, ItemChange>()
-    this.#items.set(database, items)
+    const items = this.#items.get(database.position) ?? new Map<string, ItemChange>()
+    this.#items.set(database.position, items)
     const hex = toHex(mapKey(id))
     const known = items.get(hex)
     if (known !== undefined) return known
@@ -195,32 +209,29 @@ export class StateFollower {
     return change
   }
 
-  /** Returns the creation position of a database, or null. */
-  #database(db: string): number | null {
+  #database(db: string): DatabaseState | null {
     const known = this.#databases.get(db)
     if (known !== undefined) return known
-    const position = storedDatabase(this.#file, db)?.position ?? null
-    this.#databases.set(db, position)
-    return position
+    const database = storedDatabase(this.#file, db)
+    this.#databases.set(db, database)
+    return database
   }
 
   /** Stores the changes, with the note that `sign` returns for the root of the databases. Errors: STORE_DAMAGED. */
   commit(sign: (root: Uint8Array) => string | null): void {
-    this.#file.transaction(() => {
-      const pages = this.#file.pages(DATABASES_MAP)
-      const names = new Set(this.#changed)
-      const roots = new Map<number, Uint8Array>()
-      for (const [database, items] of this.#items) {
-        const changes = new Map([...items].map(([hex, { apply }]) => [hex, apply]))
-        roots.set(database, changeMap(this.#file.pages(itemsMap(database)), changes))
-      }
+    this.#root = this.#file.transaction(() => {
+      const changes = new Map<string, ValueChange>()
       for (const [db, database] of this.#databases) {
-        if (database !== null && roots.has(database)) names.add(db)
+        const items = database === null ? undefined : this.#items.get(database.position)
+        if (items === undefined && !this.#changed.has(db)) continue
+        const value = database === null ? null : this.#newState(database, items)
+        changes.set(toHex(mapKey(db)), () => value)
       }
-      const root = changeMap(pages, this.#databaseChanges(names, roots))
+      const root = changeMap(this.#file.pages(DATABASES_MAP), this.#root, changes)
       for (const database of this.#deleted) this.#file.markRemoved(itemsMap(database))
       this.#file.removeSome()
       this.#file.setHead({ size: this.#size, block: this.#block, note: sign(root) })
+      return root
     })
     this.#databases = new Map()
     this.#changed = new Set()
@@ -229,25 +240,13 @@ export class StateFollower {
     this.#changes = 0
   }
 
-  #databaseChanges(
-    names: ReadonlySet<string>,
-    roots: ReadonlyMap<number, Uint8Array>,
-  ): Map<string, ValueChange> {
-    const changes = new Map<string, ValueChange>()
-    for (const db of names) {
-      const position = this.#databases.get(db) ?? null
-      changes.set(toHex(mapKey(db)), (value) => {
-        if (position === null) return null
-        const stored = value === null ? null : parseDatabaseState(value)
-        const before = stored?.position === position ? stored.items : NO_ITEMS
-        return formatDatabaseState({ position, items: roots.get(position) ?? before })
-      })
-    }
-    return changes
+  /** Stores the changes of the items of a database, and returns its new value. */
+  #newState({ position, items: root }: DatabaseState, items: ItemChanges | undefined): string {
+    const changes = [...(items ?? [])].map(([hex, { apply }]) => [hex, apply] as const)
+    const pages = this.#file.pages(itemsMap(position))
+    return formatDatabaseState({ position, items: changeMap(pages, root, new Map(changes)) })
   }
 }
-
-const NO_ITEMS = new Uint8Array(32)
 
 /** Returns the stored state of a database, or null. Errors: STORE_DAMAGED. */
 export function storedDatabase(file: StateFile, db: string) {

@@ -1,8 +1,15 @@
 import { sign } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Block, type SignedState, signedNote, stateText } from '../../chain/index.ts'
-import { STATE_FILE, StateFile, StoreError, type StoreReader } from '../../storage/index.ts'
+import {
+  type Block,
+  EMPTY_SUBTREE,
+  equalBytes,
+  type SignedState,
+  signedNote,
+  stateText,
+} from '../../chain/index.ts'
+import { STATE_FILE, StateFile, type StateHead, type StoreReader } from '../../storage/index.ts'
 import { type LogKey, rootAt } from './signed-head.ts'
 import { StateFollower } from './state-follower.ts'
 
@@ -19,8 +26,8 @@ const NONE = -1
 /** Calls of `advance` after a failure that do nothing. */
 const SKIPS_AFTER_FAILURE = 20
 
-/** Returns the note for a state; null if it has none. */
-export type StateNote = (state: SignedState) => string | null
+/** Returns the note for a state, always the same one. */
+export type StateNote = (state: SignedState) => string
 
 /** Signs states with the key of a log. */
 export function stateSigner({ verifier, privateKey }: LogKey): StateNote {
@@ -28,9 +35,15 @@ export function stateSigner({ verifier, privateKey }: LogKey): StateNote {
     signedNote(verifier, stateText(verifier, state), (message) => sign(null, message, privateKey))
 }
 
+/** The store of the chain cannot be read now. */
+class Unread extends Error {}
+
 /**
- * Keeps the state of a log, with its note, in its file. The state is derived: whatever happens to the file, it is followed again
- * from the chain. A failure here never stops the log.
+ * Keeps the state of a log, with its note, in its file. The state is derived: after any failure that does not come from
+ * the store of the chain, the file is removed, and the state is followed again. A failure here never stops the log.
+ *
+ * A crash before the end of a commit leaves the state of the commit before. A crash in `remove` leaves no file, or
+ * only a write-ahead log, which SQLite ignores without its file.
  */
 export class StateKeeper {
   readonly #path: string
@@ -54,7 +67,12 @@ export class StateKeeper {
   /** Adds a block of the log, unless the state is behind it. */
   push(block: Block): void {
     const { follower } = this.#opened ?? {}
-    if (follower?.size === block.height) this.#guarded(() => follower.push(block))
+    if (follower?.size !== block.height) return
+    try {
+      follower.push(block)
+    } catch {
+      this.remove()
+    }
   }
 
   /**
@@ -70,11 +88,13 @@ export class StateKeeper {
       await this.#follow(follower, size)
       if (follower.size === this.#committed) return this.#committed
       if (!isWanted && follower.changes < CHANGES_MAX) return this.#committed
-      const log = await rootAt(this.#store, follower.size)
-      this.#guarded(() => this.#commit(follower, log))
-    } catch {
-      // The store cannot be read now.
-      this.close()
+      const at = follower.size
+      const log = await this.#read(rootAt(this.#store, at))
+      follower.commit((root) => this.#note({ size: at, root, log }))
+      this.#committed = at
+    } catch (error) {
+      if (error instanceof Unread) this.close()
+      else this.remove()
       this.#skips = SKIPS_AFTER_FAILURE
     }
     return this.#committed
@@ -94,45 +114,58 @@ export class StateKeeper {
   remove(): void {
     this.close()
     this.#committed = NONE
-    for (const suffix of ['', '-wal', '-shm']) rmSync(this.#path + suffix, { force: true })
+    this.#skips = 0
+    try {
+      for (const suffix of ['', '-wal', '-shm']) rmSync(this.#path + suffix, { force: true })
+    } catch {
+      // The disk fails. If the file stays, it is read again before it is used.
+    }
   }
 
   async #follow(follower: StateFollower, size: number): Promise<void> {
     const end = Math.min(size, follower.size + BLOCKS_MAX)
     while (follower.size < end && follower.changes < CHANGES_MAX) {
       const limit = Math.min(BLOCKS_PER_READ, end - follower.size)
-      const blocks = await this.#store.blocks(this.#store.serverId, follower.size, limit)
+      const blocks = await this.#blocks(follower.size, limit)
       for (const block of blocks) follower.push(block)
       if (blocks.length === 0) return
     }
   }
 
-  #commit(follower: StateFollower, log: Uint8Array): void {
-    const { size } = follower
-    follower.commit((root) => this.#note({ size, root, log }))
-    this.#committed = size
+  #blocks(from: number, limit: number): Promise<readonly Block[]> {
+    return this.#read(this.#store.blocks(this.#store.serverId, from, limit))
+  }
+
+  #read<Result>(result: Promise<Result>): Promise<Result> {
+    return result.catch((cause: unknown) => {
+      throw new Unread('the store cannot be read', { cause })
+    })
   }
 
   /** Opens the file. A state of other blocks than those of the store is removed. */
   async #open(): Promise<{ readonly file: StateFile; readonly follower: StateFollower }> {
-    const file = this.#guarded(() => StateFile.open(this.#path))
-    if (file === null) throw new StoreError('STORE_FAILED', `${this.#path} cannot be opened`)
-    const { size, block } = file.head()
-    const [last] = size === 0 ? [] : await this.#store.blocks(this.#store.serverId, size - 1, 1)
-    if (size > 0 && last?.id !== block) file.clear()
-    const follower = new StateFollower(file, this.#store.serverId)
-    this.#committed = file.head().note === null ? NONE : follower.size
-    return { file, follower }
+    const file = StateFile.open(this.#path)
+    try {
+      let follower = new StateFollower(file, this.#store.serverId)
+      if (!(await this.#isRight(file.head(), follower.root))) {
+        file.clear()
+        follower = new StateFollower(file, this.#store.serverId)
+      }
+      this.#committed = file.head().note === null ? NONE : follower.size
+      return { file, follower }
+    } catch (error) {
+      file.close()
+      throw error
+    }
   }
 
-  /** Runs `work` on the file. After a failure, returns null and removes the file, because it may be damaged. */
-  #guarded<Result>(work: () => Result): Result | null {
-    try {
-      return work()
-    } catch {
-      this.#skips = SKIPS_AFTER_FAILURE
-      this.remove()
-      return null
-    }
+  /** Whether a state is one of this chain, and has the note for it, so that no damaged note is ever published. */
+  async #isRight({ size, block, note }: StateHead, root: Uint8Array): Promise<boolean> {
+    if (note === null) return size === 0 && equalBytes(root, EMPTY_SUBTREE.hash)
+    const [last] = size === 0 ? [] : await this.#blocks(size - 1, 1)
+    if (size > 0 && last?.id !== block) return false
+    const log = await this.#read(rootAt(this.#store, size))
+    // A mirror may have added a signature.
+    return note.startsWith(this.#note({ size, root, log }))
   }
 }

@@ -3,12 +3,16 @@ import { Readable } from 'node:stream'
 import { turn } from '../../base/turn.ts'
 import {
   equalBytes,
+  logOrigin,
   type MapProof,
   mapKey,
+  ProofError,
   packPosition,
   parseDatabaseState,
   parseItemState,
+  parseStateNote,
   proveInclusion,
+  type SignedState,
   stateListEnd,
   stateListHead,
   stateListLine,
@@ -16,8 +20,10 @@ import {
   unpackPosition,
 } from '../../chain/index.ts'
 import {
+  isReadDamage,
   proveValue,
   readValue,
+  requireRoot,
   STATE_FILE,
   StateFile,
   type StoreReader,
@@ -46,12 +52,16 @@ const ALL_IDS = {
 export class LedgerState {
   readonly #path: string
   readonly #store: StoreReader
-  readonly #signing: Pick<LogSigning, 'stateCovering'>
+  readonly #signing: Pick<LogSigning, 'stateCovering' | 'renewState'>
   #file: StateFile | null = null
   /** Number of lists that are being proven. */
   #lists = 0
 
-  constructor(folder: string, store: StoreReader, signing: Pick<LogSigning, 'stateCovering'>) {
+  constructor(
+    folder: string,
+    store: StoreReader,
+    signing: Pick<LogSigning, 'stateCovering' | 'renewState'>,
+  ) {
     this.#path = join(folder, STATE_FILE)
     this.#store = store
     this.#signing = signing
@@ -65,7 +75,9 @@ export class LedgerState {
   /** Returns a file that proves the newest revision of an item, or that there is none. Errors: LOG_…. */
   async proof(db: string, id: string): Promise<string> {
     for (let attempt = 1; ; attempt += 1) {
-      const { size, position, ...proven } = await this.#read((file) => prove(file, db, id))
+      const { size, position, ...proven } = await this.#read((file, { root }) =>
+        prove(file, root, { db, id }),
+      )
       if (position === null) return stateProofText({ db, id, ...proven, revision: null })
       const { height, index } = unpackPosition(position)
       const { serverId } = this.#store
@@ -93,7 +105,8 @@ export class LedgerState {
    */
   async list(db: string): Promise<Readable> {
     await this.note()
-    const file = this.#lists < LISTS_MAX ? StateFile.openSnapshot(this.#path) : null
+    const file =
+      this.#lists < LISTS_MAX ? this.#checked(() => StateFile.openSnapshot(this.#path)) : null
     const { size, note } = file?.head() ?? { size: 0, note: null }
     if (file === null || note === null) {
       file?.close()
@@ -113,16 +126,20 @@ export class LedgerState {
     db: string,
     { size, note }: { readonly size: number; readonly note: string },
   ): AsyncGenerator<string, void> {
-    const proof = proveValue(file.pages(DATABASES_MAP), db)
+    const { root } = this.#parsed(note)
+    const proof = this.#checked(() => proveValue(file.pages(DATABASES_MAP), root, db))
     yield stateListHead(db, proof)
-    const database = provenLeaf(proof, db, parseDatabaseState)?.position ?? null
+    const database = provenLeaf(proof, db, parseDatabaseState)
     if (database !== null) {
-      const items = file.pages(itemsMap(database))
-      const { pieces } = await this.#store.search(database, ALL_IDS, packPosition(size, 0))
+      const items = file.pages(itemsMap(database.position))
+      this.#checked(() => requireRoot(items, database.items))
+      const { pieces } = await this.#store.search(database.position, ALL_IDS, packPosition(size, 0))
       for await (const piece of pieces) {
         await turn()
         // An item that was deleted and erased after this state is not found, so the list will be refused.
-        const lines = piece.map(({ id }) => [id, readValue(items, id)] as const)
+        const lines = this.#checked(() =>
+          piece.map(({ id }) => [id, readValue(items, id)] as const),
+        )
         yield lines.map(([id, value]) => (value === null ? '' : stateListLine(id, value))).join('')
       }
     }
@@ -136,21 +153,42 @@ export class LedgerState {
 
   /** Runs `read` on the signed state of all blocks that were committed before the call. */
   async #read<Result>(
-    read: (file: StateFile) => Result,
+    read: (file: StateFile, state: SignedState) => Result,
   ): Promise<Result & { readonly note: string; readonly size: number }> {
     const head = await this.#store.head(this.#store.serverId)
     const committed = head === null ? 0 : head.height + 1
     await this.#signing.stateCovering(committed)
-    this.#file ??= StateFile.openReader(this.#path)
-    const file = this.#file
-    const result = file?.transaction(() => {
-      const { size, note } = file.head()
-      return note === null || size < committed ? null : { ...read(file), note, size }
+    const result = this.#checked(() => {
+      this.#file ??= StateFile.openReader(this.#path)
+      const file = this.#file
+      return file?.transaction(() => {
+        const { size, note } = file.head()
+        if (note === null || size < committed) return null
+        return { ...read(file, this.#parsed(note)), note, size }
+      })
     })
     if (result !== null && result !== undefined) return result
     // The file was removed after a failure, and there is a new one.
     this.close()
     throw new LedgerError('LOG_BEHIND', 'the newest state is not signed yet; try again shortly')
+  }
+
+  #parsed(note: string): SignedState {
+    return parseStateNote({ name: logOrigin(this.#store.serverId) }, note)
+  }
+
+  /** Reads the file. If it is damaged, the state is computed again from the chain. Errors: LOG_BEHIND. */
+  #checked<Result>(read: () => Result): Result {
+    try {
+      return read()
+    } catch (cause) {
+      this.close()
+      if (!isReadDamage(cause) && !(cause instanceof ProofError)) throw cause
+      this.#signing.renewState()
+      const what =
+        'the stored state is damaged and is computed again from the chain; try again shortly'
+      throw new LedgerError('LOG_BEHIND', what, { cause })
+    }
   }
 }
 
@@ -161,11 +199,15 @@ interface Proven {
   readonly position: number | null
 }
 
-function prove(file: StateFile, db: string, id: string): Proven {
-  const database = proveValue(file.pages(DATABASES_MAP), db)
+function prove(
+  file: StateFile,
+  root: Uint8Array,
+  { db, id }: { readonly db: string; readonly id: string },
+): Proven {
+  const database = proveValue(file.pages(DATABASES_MAP), root, db)
   const state = provenLeaf(database, db, parseDatabaseState)
   if (state === null) return { database, item: null, position: null }
-  const item = proveValue(file.pages(itemsMap(state.position)), id)
+  const item = proveValue(file.pages(itemsMap(state.position)), state.items, id)
   return { database, item, position: provenLeaf(item, id, parseItemState)?.position ?? null }
 }
 

@@ -41,10 +41,10 @@ export interface SignerStart extends LogKey {
 }
 
 /**
- * Messages to the thread. `sign` signs committed blocks, `sign state` also their state; `close` signs all remaining
- * blocks and ends the thread.
+ * Messages to the thread. `sign` signs committed blocks, `sign state` also their state; `renew state` first removes the
+ * stored state, which is damaged; `close` signs all remaining blocks and ends the thread.
  */
-export type ToSigner = 'sign' | 'sign state' | 'close'
+export type ToSigner = 'sign' | 'sign state' | 'renew state' | 'close'
 
 /**
  * Messages from the thread. If `contradicted` is true, the store contradicts the signed head, and the log is never
@@ -192,7 +192,8 @@ export async function serveSigner(
   }
   let last: Promise<unknown> = signer().catch(() => {})
   port.on('message', (message) => {
-    last = message === 'close' ? last.then(close) : sign(message === 'sign state')
+    if (message === 'renew state') state?.remove()
+    last = message === 'close' ? last.then(close) : sign(message !== 'sign')
   })
 }
 

@@ -7,7 +7,7 @@ import {
   nodeVerifySignature,
   openCheckpoint,
   ProofError,
-  parseState,
+  parseStateNote,
 } from '../../chain/index.ts'
 import { LOCK_FILE, STATE_FILE, StateFile, type StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
@@ -61,8 +61,7 @@ export async function stateFinding(
   if (note === null) return null
   try {
     // The state of a mirror has no signature if the owner of the chain has not signed it.
-    const text = note.slice(0, note.indexOf('\n\n') + 1)
-    const signed = parseState({ name: logOrigin(store.serverId) }, text)
+    const signed = parseStateNote({ name: logOrigin(store.serverId) }, note)
     const { size, root, log } = await recomputeState(store, signed.size)
     const isSame = equalBytes(root, signed.root) && equalBytes(log, signed.log)
     if (size === signed.size && isSame) return null

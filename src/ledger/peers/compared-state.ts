@@ -3,7 +3,7 @@ import {
   equalBytes,
   nodeVerifySignature,
   openState,
-  parseState,
+  parseStateNote,
   type SignedState,
   stateEvidence,
   stateText,
@@ -65,8 +65,7 @@ export class ComparedState {
     if (size < state.size) return null
     this.#next = null
     this.#comparedNote = state.note
-    const stored = this.#keeper.note ?? ''
-    const computed = parseState(this.#key, stored.slice(0, stored.indexOf('\n\n') + 1))
+    const computed = parseStateNote(this.#key, this.#keeper.note ?? '')
     if (computed.size !== state.size || equalBytes(computed.root, state.root)) return null
     // The file of this node may be wrong, so evidence needs a second computation from the blocks alone.
     const { size: blocks, root, log } = await recomputeState(this.#store, state.size)

@@ -21,9 +21,17 @@ export interface PageLeaf extends MapLeaf {
   readonly encoded: Buffer
 }
 
+/** The subtree of a page below another one. */
+export interface ChildPage extends Subtree {
+  /** Check sum of the page; NO_PAGE if the subtree is empty. */
+  readonly sum: number
+}
+
+export const NO_PAGE = 0
+
 export type MapPage =
   | { readonly kind: 'leaves'; readonly leaves: readonly PageLeaf[] }
-  | { readonly kind: 'inner'; readonly children: readonly Subtree[] }
+  | { readonly kind: 'inner'; readonly children: readonly ChildPage[] }
 
 export function pageLeaf(key: Uint8Array, value: string): PageLeaf {
   const subtree = leafSubtree(key, value)
@@ -71,13 +79,17 @@ const LENGTH_AT = 2 * HASH_BYTES
 const VALUE_AT = LENGTH_AT + 4
 const CRC_BYTES = 4
 const HEAD_BYTES = CRC_BYTES + 1
-const CHILD_BYTES = 1 + HASH_BYTES
+const CHILD_SUM_AT = 1 + HASH_BYTES
+const CHILD_BYTES = CHILD_SUM_AT + CRC_BYTES
 const INNER = 1
 const LEAVES = 0
 /** Start of most values, and the text that stands for it. */
 const PLAIN = '{"position":"'
 
-/** Encodes a page, with a check sum, so that a damaged file never leads to a wrong root. */
+/**
+ * Encodes a page. It begins with its check sum, which its parent has, too: a page that was changed, lost, moved or
+ * replaced by an older one never leads to a wrong root.
+ */
 export function encodePage(page: MapPage): Buffer {
   const isInner = page.kind === 'inner'
   const bytes = isInner
@@ -87,9 +99,10 @@ export function encodePage(page: MapPage): Buffer {
   encoded[CRC_BYTES] = isInner ? INNER : LEAVES
   let at = HEAD_BYTES
   if (isInner) {
-    for (const { leaves, hash } of page.children) {
+    for (const { leaves, hash, sum } of page.children) {
       encoded[at] = leaves
       encoded.set(hash, at + 1)
+      encoded.writeUInt32BE(sum, at + CHILD_SUM_AT)
       at += CHILD_BYTES
     }
   } else {
@@ -102,17 +115,26 @@ export function encodePage(page: MapPage): Buffer {
   return encoded
 }
 
+export function pageSum(encoded: Uint8Array): number {
+  return encoded.length < HEAD_BYTES ? NO_PAGE : asBuffer(encoded).readUInt32BE()
+}
+
+function asBuffer(encoded: Uint8Array): Buffer {
+  return Buffer.from(encoded.buffer, encoded.byteOffset, encoded.length)
+}
+
 /** Inverse of `encodePage`. Errors: STORE_DAMAGED. */
 export function decodePage(encoded: Uint8Array): MapPage {
-  const bytes = Buffer.from(encoded.buffer, encoded.byteOffset, encoded.length)
-  if (bytes.readUInt32BE() !== crc32(bytes.subarray(CRC_BYTES))) {
+  const bytes = asBuffer(encoded)
+  if (bytes.length < HEAD_BYTES || pageSum(bytes) !== crc32(bytes.subarray(CRC_BYTES))) {
     throw new StoreError('STORE_DAMAGED', 'a page of the state map is damaged')
   }
   if (bytes[CRC_BYTES] === INNER) {
-    const children = Array.from({ length: CHILDREN }, (_, child): Subtree => {
+    const children = Array.from({ length: CHILDREN }, (_, child): ChildPage => {
       const at = HEAD_BYTES + child * CHILD_BYTES
       const leaves = bytes[at] === 0 ? 0 : bytes[at] === 1 ? 1 : 2
-      return { leaves, hash: bytes.subarray(at + 1, at + CHILD_BYTES) }
+      const hash = bytes.subarray(at + 1, at + CHILD_SUM_AT)
+      return { leaves, hash, sum: bytes.readUInt32BE(at + CHILD_SUM_AT) }
     })
     return { kind: 'inner', children }
   }

@@ -8,7 +8,7 @@ import type { PageStore } from './stored-map.ts'
 
 /** File in a data folder with the state map. It is derived from the chain, so backups exclude it. */
 export const STATE_FILE = 'state.db'
-const FORMAT = 2
+const FORMAT = 3
 /** Pages of deleted databases that a commit removes. */
 const REMOVED_PER_COMMIT = 2_000
 /** With pages of 8 KiB, SQLite stores a page of a map in one piece. */

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { mapRoot, sha256 } from '../../../test/support/map-root.ts'
 import { roundsOf } from '../../../test/support/rounds.ts'
-import { mapKey, provenValue, toHex } from '../../chain/index.ts'
+import { EMPTY_SUBTREE, mapKey, provenValue, toHex } from '../../chain/index.ts'
 import { StateFile } from './state-file.ts'
 import { changeMap, proveValue, readValue, type ValueChange } from './stored-map.ts'
 
@@ -25,14 +25,14 @@ it('has the root of its definition after any changes, and proves what every name
           if (text === null) model.delete(name)
           else model.set(name, text)
         }
-        root = changeMap(pages, changes)
+        root = changeMap(pages, root, changes)
         expect(Buffer.from(root)).toEqual(
           mapRoot([...model].map(([name, value]) => [sha256(name), value] as const)),
         )
       }
       for (const name of NAMES.slice(0, 40)) {
         const value = model.get(name) ?? null
-        const proof = proveValue(pages, name)
+        const proof = proveValue(pages, root, name)
         expect(readValue(pages, name)).toBe(value)
         expect(provenValue(mapKey(name), root, proof)).toBe(value)
         const { leaf, path } = proof
@@ -54,17 +54,30 @@ it('has the root of its definition after any changes, and proves what every name
   )
 })
 
-it('refuses a damaged page', () => {
+it('refuses a page that was changed, lost, moved or replaced by an older one, also where only a change reads it', () => {
   const file = StateFile.open(null)
   const pages = file.pages(1)
-  changeMap(
-    pages,
-    new Map([[Buffer.from(mapKey('a')).toString('hex'), () => '{"position":"1.0"}']]),
-  )
-  const page = Buffer.from(pages.read('') ?? [])
-  page[20] = (page[20] ?? 0) ^ 1
-  pages.write('', page)
-  expect(() => proveValue(pages, 'a')).toThrow('a page of the state map is damaged')
+  const changes = (n: number) =>
+    new Map(NAMES.map((name) => [toHex(mapKey(name)), () => `{"position":"${n}.0"}`]))
+  const before = changeMap(pages, EMPTY_SUBTREE.hash, changes(1))
+  const prefixes = ['', ...'0123456789abcdef']
+  const old = prefixes.map((prefix) => Buffer.from(pages.read(prefix) ?? []))
+  const root = changeMap(pages, before, changes(2))
+  for (const [at, prefix] of prefixes.entries()) {
+    const page = Buffer.from(pages.read(prefix) ?? [])
+    const flipped = Buffer.from(page)
+    flipped[20] = (flipped[20] ?? 0) ^ 1
+    const moved = Buffer.from(pages.read(prefix === '3' ? '4' : '3') ?? [])
+    for (const wrong of [flipped, old[at], moved, page.subarray(0, 3), null]) {
+      if (wrong === null) pages.remove(prefix)
+      else pages.write(prefix, wrong ?? page)
+      expect(() => changeMap(pages, root, changes(3))).toThrow('state map')
+      expect(() => NAMES.map((name) => proveValue(pages, root, name))).toThrow('state map')
+      // The failed change has written other pages.
+      for (const [n, one] of prefixes.entries()) pages.write(one, old[n] ?? page)
+      expect(changeMap(pages, before, changes(2))).toEqual(root)
+    }
+  }
   file.close()
 })
 
@@ -75,7 +88,7 @@ it('gives the roots of the reference page', () => {
   const rootOf = (values: readonly (readonly [string, string])[]) => {
     const file = StateFile.open(null)
     const changes = values.map(([name, value]) => [toHex(mapKey(name)), () => value] as const)
-    const root = toHex(changeMap(file.pages(1), new Map(changes)))
+    const root = toHex(changeMap(file.pages(1), EMPTY_SUBTREE.hash, new Map(changes)))
     file.close()
     expect(root).toBe(mapRoot(values.map(([name, value]) => [sha256(name), value])).toString('hex'))
     return root

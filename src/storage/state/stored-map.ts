@@ -5,21 +5,24 @@ import {
   fromHex,
   type MapProof,
   mapKey,
+  provenValue,
   type Subtree,
   subtreeOfLeaves,
-  toHex,
 } from '../../chain/index.ts'
 import { StoreError } from '../port/errors.ts'
 import {
   CHILDREN,
+  type ChildPage,
   decodePage,
   encodePage,
   keyDigit,
   leafValue,
   type MapPage,
+  NO_PAGE,
   type PageLeaf,
   pageDepth,
   pageLeaf,
+  pageSum,
   subtreeOfChildren,
 } from './map-page.ts'
 
@@ -41,18 +44,40 @@ interface KeyChange {
   readonly change: ValueChange
 }
 
-/** Applies `changes`, by the key in hexadecimal digits, and returns the root. Errors: STORE_DAMAGED. */
-export function changeMap(pages: PageStore, changes: ReadonlyMap<string, ValueChange>): Uint8Array {
+/**
+ * Applies `changes`, by the key in hexadecimal digits, to the map of `root`, and returns the new root.
+ * Errors: STORE_DAMAGED.
+ */
+export function changeMap(
+  pages: PageStore,
+  root: Uint8Array,
+  changes: ReadonlyMap<string, ValueChange>,
+): Uint8Array {
+  requireRoot(pages, root)
   const sorted = [...changes.keys()].sort()
   const keyed = sorted.map((hex) => ({ key: fromHex(hex), change: changes.get(hex) ?? unchanged }))
-  return changePage(pages, '', keyed).hash
+  return changePage(pages, { prefix: '', sum: null }, keyed).hash
+}
+
+/** Returns the root of the stored map. Errors: STORE_DAMAGED. */
+export function storedRoot(pages: Pick<PageStore, 'read'>): Uint8Array {
+  const page = readPage(pages, { prefix: '', sum: null })
+  return (
+    page.kind === 'leaves' ? subtreeOfLeaves(page.leaves, 0) : subtreeOfChildren(page.children)
+  ).hash
+}
+
+/** Errors: STORE_DAMAGED unless the stored map has `root`. */
+export function requireRoot(pages: Pick<PageStore, 'read'>, root: Uint8Array): void {
+  if (!equalBytes(storedRoot(pages), root)) throw damaged('', 'another root')
 }
 
 const unchanged: ValueChange = (value) => value
 
 /** Applies `changes` to the keys that begin with `prefix`. They are sorted by key. */
-function changePage(pages: PageStore, prefix: string, changes: readonly KeyChange[]): Subtree {
-  const page = readPage(pages, prefix)
+function changePage(pages: PageStore, place: PagePlace, changes: readonly KeyChange[]): ChildPage {
+  const { prefix } = place
+  const page = readPage(pages, place)
   if (page.kind === 'leaves') {
     return writeLeaves(pages, prefix, {
       before: page.leaves,
@@ -61,11 +86,21 @@ function changePage(pages: PageStore, prefix: string, changes: readonly KeyChang
   }
   const children = [...page.children]
   for (const [digit, changed] of groupsByDigit(changes, prefix.length)) {
-    children[digit] = changePage(pages, childPrefix(prefix, digit), changed)
+    children[digit] = changePage(pages, childPlace(children, prefix, digit), changed)
   }
-  if (children.every(({ leaves }) => leaves === 0)) pages.remove(prefix)
-  else pages.write(prefix, encodePage({ kind: 'inner', children }))
-  return subtreeOfChildren(children)
+  if (children.every(({ leaves }) => leaves === 0)) {
+    pages.remove(prefix)
+    return EMPTY_PAGE
+  }
+  return writePage(pages, prefix, { kind: 'inner', children }, subtreeOfChildren(children))
+}
+
+const EMPTY_PAGE: ChildPage = { ...EMPTY_SUBTREE, sum: NO_PAGE }
+
+function writePage(pages: PageStore, prefix: string, page: MapPage, subtree: Subtree): ChildPage {
+  const encoded = encodePage(page)
+  pages.write(prefix, encoded)
+  return { ...subtree, sum: pageSum(encoded) }
 }
 
 /** Writes the page of `prefix` with `leaves`, split if they are too many. */
@@ -76,18 +111,20 @@ function writeLeaves(
     before,
     leaves,
   }: { readonly before: readonly PageLeaf[]; readonly leaves: readonly PageLeaf[] },
-): Subtree {
-  if (leaves.length <= PAGE_LEAVES_MAX) {
-    if (leaves.length > 0) pages.write(prefix, encodePage({ kind: 'leaves', leaves }))
-    else if (before.length > 0) pages.remove(prefix)
-    return subtreeOfLeaves(leaves, pageDepth(prefix))
+): ChildPage {
+  if (leaves.length === 0) {
+    if (before.length > 0) pages.remove(prefix)
+    return EMPTY_PAGE
   }
-  const children: Subtree[] = Array.from({ length: CHILDREN }, () => EMPTY_SUBTREE)
+  if (leaves.length <= PAGE_LEAVES_MAX) {
+    const subtree = subtreeOfLeaves(leaves, pageDepth(prefix))
+    return writePage(pages, prefix, { kind: 'leaves', leaves }, subtree)
+  }
+  const children = Array.from({ length: CHILDREN }, () => EMPTY_PAGE)
   for (const [digit, some] of groupsByDigit(leaves, prefix.length)) {
     children[digit] = writeLeaves(pages, childPrefix(prefix, digit), { before: [], leaves: some })
   }
-  pages.write(prefix, encodePage({ kind: 'inner', children }))
-  return subtreeOfChildren(children)
+  return writePage(pages, prefix, { kind: 'inner', children }, subtreeOfChildren(children))
 }
 
 /** Merges two lists that are sorted by key. */
@@ -145,38 +182,66 @@ function childPrefix(prefix: string, digit: number): string {
   return prefix + digit.toString(CHILDREN)
 }
 
-/** Reads a page; a missing page has no leaves. */
-function readPage(pages: Pick<PageStore, 'read'>, prefix: string): MapPage {
+/** A page, with the check sum that its parent has; null for the root. */
+interface PagePlace {
+  readonly prefix: string
+  readonly sum: number | null
+}
+
+function childPlace(children: readonly ChildPage[], prefix: string, digit: number): PagePlace {
+  return { prefix: childPrefix(prefix, digit), sum: children[digit]?.sum ?? NO_PAGE }
+}
+
+function damaged(prefix: string, what: string): StoreError {
+  return new StoreError('STORE_DAMAGED', `the state map has ${what} at prefix '${prefix}'`)
+}
+
+/** Reads a page; the page of an empty subtree is missing. Errors: STORE_DAMAGED. */
+function readPage(pages: Pick<PageStore, 'read'>, { prefix, sum }: PagePlace): MapPage {
   const encoded = pages.read(prefix)
+  if (sum !== null && sum !== (encoded === null ? NO_PAGE : pageSum(encoded))) {
+    throw damaged(prefix, 'another page')
+  }
   return encoded === null ? { kind: 'leaves', leaves: [] } : decodePage(encoded)
 }
 
-/** Returns the value of `name`, or null. Errors: STORE_DAMAGED. */
+/** Returns the value of `name`, or null. Does not compute the root, see `requireRoot`. Errors: STORE_DAMAGED. */
 export function readValue(pages: Pick<PageStore, 'read'>, name: string): string | null {
   const key = mapKey(name)
-  const hex = toHex(key)
-  for (let length = 0; ; length += 1) {
-    const page = readPage(pages, hex.slice(0, length))
+  for (let place: PagePlace = { prefix: '', sum: null }; ; ) {
+    const { prefix } = place
+    const page = readPage(pages, place)
     if (page.kind === 'leaves') {
       const leaf = page.leaves.find((one) => equalBytes(one.key, key))
       return leaf === undefined ? null : leafValue(leaf)
     }
+    place = childPlace(page.children, prefix, keyDigit(key, prefix.length))
   }
 }
 
-/** Proves the value of the map at `name`, or that there is none. Errors: STORE_DAMAGED. */
-export function proveValue(pages: Pick<PageStore, 'read'>, name: string): MapProof {
-  const key = mapKey(name)
-  const hex = toHex(key)
+/** Proves the value that the map of `root` has at `name`, or that it has none. Errors: STORE_DAMAGED. */
+export function proveValue(
+  pages: Pick<PageStore, 'read'>,
+  root: Uint8Array,
+  name: string,
+): MapProof {
+  const proof = storedProof(pages, mapKey(name))
+  if (provenValue(mapKey(name), root, proof) !== undefined) return proof
+  throw damaged('', 'another root')
+}
+
+function storedProof(pages: Pick<PageStore, 'read'>, key: Uint8Array): MapProof {
   const path: Uint8Array[] = []
-  for (let length = 0; ; length += 1) {
-    const prefix = hex.slice(0, length)
-    const page = readPage(pages, prefix)
+  for (let place: PagePlace = { prefix: '', sum: null }; ; ) {
+    const { prefix } = place
+    const page = readPage(pages, place)
     const depth = pageDepth(prefix)
     if (page.kind === 'leaves') return proveLeaf(page.leaves, key, depth, path)
-    const only = descend(page.children, { key, depth }, path)
-    if (only === 'many') continue
-    return { path, leaf: only === null ? null : onlyLeaf(pages, childPrefix(prefix, only)) }
+    const { children } = page
+    const only = descend(children, { key, depth }, path)
+    if (only === null) return { path, leaf: null }
+    if (only !== 'many') return { path, leaf: onlyLeaf(pages, childPlace(children, prefix, only)) }
+    place = childPlace(children, prefix, keyDigit(key, prefix.length))
   }
 }
 
@@ -220,14 +285,14 @@ function descend(
   }
 }
 
-/** Returns the only leaf below `prefix`. */
-function onlyLeaf(pages: Pick<PageStore, 'read'>, prefix: string): NonNullable<MapProof['leaf']> {
-  const page = readPage(pages, prefix)
+/** Returns the only leaf below `place`. */
+function onlyLeaf(pages: Pick<PageStore, 'read'>, place: PagePlace): NonNullable<MapProof['leaf']> {
+  const page = readPage(pages, place)
   if (page.kind === 'inner') {
     const digit = page.children.findIndex(({ leaves }) => leaves === 1)
-    if (digit >= 0) return onlyLeaf(pages, childPrefix(prefix, digit))
+    if (digit >= 0) return onlyLeaf(pages, childPlace(page.children, place.prefix, digit))
   } else if (page.leaves[0] !== undefined) {
     return { key: page.leaves[0].key, value: leafValue(page.leaves[0]) }
   }
-  throw new StoreError('STORE_DAMAGED', `the state map has no leaf below ${prefix}`)
+  throw damaged(place.prefix, 'no leaf')
 }
