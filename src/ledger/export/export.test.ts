@@ -112,7 +112,7 @@ it('rejects an export that was truncated anywhere, compressed or not', async () 
   }
 })
 
-it('reports swapped, missing, repeated and added lines', async () => {
+it('reports swapped, missing, repeated and added lines, and converted line ends', async () => {
   const lines = (await usedFolder()).text.trimEnd().split('\n')
   const [header = '', one = '', two = '', ...rest] = lines
   const findings = await Promise.all(
@@ -125,6 +125,7 @@ it('reports swapped, missing, repeated and added lines', async () => {
       [header, ...rest.slice(-1)],
       [...lines.slice(0, -2), ...lines.slice(-1)],
       [header],
+      lines.map((line) => `${line}\r`),
     ].map(async (changed) => {
       const { finding } = (await refusalOf(Buffer.from(`${changed.join('\n')}\n`))) ?? {}
       return [finding?.line, finding?.what]
@@ -139,6 +140,7 @@ it('reports swapped, missing, repeated and added lines', async () => {
     [2, 'the header announces 4 blocks, but there are 0'],
     [5, 'the header announces 4 blocks, but there are 3'],
     [2, 'the end line is missing: the file is truncated'],
+    [1, 'the lines end with CR LF: convert the line ends to LF'],
   ])
 })
 

@@ -153,6 +153,7 @@ function requireHeader(line: string): ExportHeader {
     )
   }
   const damaged = (what: string) => damagedExport({ line: 1, height: null, index: null, what })
+  if (line.endsWith('\r')) throw damaged('the lines end with CR LF: convert the line ends to LF')
   if (headerLine(header) !== line) throw damaged('the header is not in canonical form')
   const { publicKey, serverId } = header
   if (publicKey !== null && parseServerIdHex(publicKey) !== serverId) {
