@@ -21,7 +21,7 @@ const LISTENERS: Readonly<Record<string, string>> = {
   'sample-api': 'samples',
 }
 
-/** What a client does, by status. A more specific row of `BY_CODE` takes precedence. */
+/** The advice for clients, by status. A more specific row of `BY_CODE` takes precedence. */
 const BY_STATUS: Readonly<Record<string, string>> = {
   400: 'correct the request',
   401: 'send valid credentials or a valid token',
@@ -92,7 +92,7 @@ function readRows(): Map<string, Row> {
 
 type Page = readonly [path: string, text: string]
 
-/** Returns what a table of the manual says about `code`, without links; an empty text if it only refers to others. */
+/** Returns the meaning of `code` in a table of the manual, without links; empty if the table only refers to others. */
 function findMeaning(code: string, status: string, pages: readonly Page[]): string {
   const cell = `[^|\\n]*\`${code}\`[^|\\n]*`
   const row = new RegExp(`^\\| (?:${status} \\| ${cell}|${cell}\\| ${status} )\\| (.*) \\|$`, 'm')

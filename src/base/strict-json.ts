@@ -45,8 +45,8 @@ const JSON_TOKENS_MAX = 8_000_000
 
 /**
  * Parses UTF-8 JSON that will be hashed and stored, and rejects values that could not be returned unchanged. In
- * contrast to `JSON.parse`, it rejects what a parser would silently change (duplicate members, numbers that no binary64
- * represents, lone surrogates, invalid UTF-8) and what could do harm (nesting beyond `JSON_DEPTH_MAX`, a member
+ * contrast to `JSON.parse`, it rejects texts that a parser would silently change (duplicate members, numbers that no
+ * binary64 represents, lone surrogates, invalid UTF-8) and harmful texts (nesting beyond `JSON_DEPTH_MAX`, a member
  * `__proto__`).
  *
  * A number is accepted if its value equals the shortest or the 17-digit decimal form of a binary64 number: `1.0` and

@@ -23,8 +23,8 @@ const WORD = String.raw`[${RIGHT}&&\p{L}][${RIGHT}&&[\p{L}\p{M}]]*`
 const FROM_RIGHT = new RegExp(`${WORD}(?: ${WORD})*|${RIGHT}`, 'gv')
 
 /**
- * Returns a name, an id or another text of a user so that no two different texts look the same: what cannot be seen is
- * shown as an escape, such as `\u{202e}`, and text from right to left does not change the order of its surroundings.
+ * Returns a name, an id or another text of a user so that no two different texts look the same: invisible characters
+ * become escapes, such as `\u{202e}`, and text from right to left does not change the order of its surroundings.
  */
 export function visible(text) {
   if (PLAIN.test(text)) return text
@@ -35,7 +35,7 @@ export function visible(text) {
   return isolated(escaped)
 }
 
-/** Returns JSON so that what cannot be seen is shown as an escape of JSON, such as `\u202e`. The result is the same JSON. */
+/** Returns JSON with escapes for invisible characters, such as `\u202e`. The result is the same JSON. */
 export function visibleJson(json) {
   const escaped = json.replace(IN_JSON, (found, kept) => {
     if (kept !== undefined) return kept

@@ -141,7 +141,6 @@ const REASON = '"reason":'
 /** An author in printable ASCII without escapes, as almost all are. Others are parsed. */
 const PLAIN_BY = /\{"by":\{(?:"iss":"[ !#-[\]-~]{1,512}",)?"sub":"[ !#-[\]-~]{1,256}"\},/y
 
-/** Returns the entry at `start`, or null. */
 function rawEntryAt(text: string, start: number, serverId: number): RawEntry | null {
   const head = authorEnd(text, start)
   const dbStart = head + DB.length

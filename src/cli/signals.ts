@@ -1,7 +1,6 @@
 /** Exit code of a program that a signal ended, as shells report it: 128 and the number of the signal. */
 export const EXIT_OF_SIGNAL = { SIGINT: 130, SIGPIPE: 141, SIGTERM: 143 } as const
 
-/** Signals that end the program. */
 const ENDING_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /** Calls `act` before a signal ends the program. Returns a function that stops listening. */

@@ -31,7 +31,6 @@ import { VerifiedReads } from './verification.ts'
 /** A change for `record`. */
 export type ChangeInput = Operations['POST /api/ledgers']['input']['body']['entries'][number]
 
-/** The result of `record`. */
 export type RecordResult = Operations['POST /api/ledgers']['reply']
 
 type Databases = Operations['GET /api/dbs']['reply']

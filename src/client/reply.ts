@@ -58,7 +58,6 @@ function hasType({ headers }: Response, type: string): boolean {
   return headers.get('content-type')?.split(';')[0]?.trim() === type
 }
 
-/** Returns the body of a reply as a stream. */
 export async function requireBody(reply: Response): Promise<ReadableStream<Uint8Array>> {
   if (reply.body === null) throw malformed(reply)
   return reply.body

@@ -131,7 +131,7 @@ export class VerifiedReads {
   }
 
   /**
-   * Sends a change, and remembers what it recorded, so that older revisions are rejected from now on. The reply is not
+   * Sends a change, and remembers its position, so that older revisions are rejected from now on. The reply is not
    * proven, but a change cannot be older than the verified checkpoint or the revisions that were seen before.
    */
   async write<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
@@ -204,7 +204,6 @@ export class VerifiedReads {
     })
   }
 
-  /** Returns the stored checkpoint, or null. */
   async #stored(): Promise<Checkpoint | null> {
     const note = (await this.#options.checkpoint.get()) ?? null
     return note === null ? null : openCheckpoint(this.#verifySignature, this.#key, note)
@@ -326,7 +325,6 @@ function requirePolicy(
   throw new TypeError('verify.policy does not list the log of verify.key')
 }
 
-/** Parses a verifier key. Errors: TypeError. */
 function requireKey(text: string): VerifierKey {
   try {
     return parseVerifierKey(text)

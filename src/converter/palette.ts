@@ -166,7 +166,6 @@ class ColorSet {
     this.#add(this.#encode(red, green, blue))
   }
 
-  /** Adds the colour of the pixel at `offset` of `rgb`. */
   addPixel(rgb: Uint8Array, offset: number): void {
     this.#add(this.#encodePixel(rgb, offset))
   }
@@ -230,7 +229,6 @@ function codes(width: number): number {
   return Math.ceil(256 / width)
 }
 
-/** Returns the number of bits set in a 32-bit word. */
 function bitCount(word: number): number {
   const pairs = word - ((word >>> 1) & 0x5555_5555)
   const nibbles = (pairs & 0x3333_3333) + ((pairs >>> 2) & 0x3333_3333)

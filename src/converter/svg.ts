@@ -16,7 +16,7 @@ const GROWTH_MAX = 4
 const GROWTH_BYTES = 10_000
 /** Number of CSS variables that may refer to each other. */
 const VARIABLE_DEPTH_MAX = 16
-/** Markup that is no start tag: what it begins and ends with. */
+/** Start and end of each kind of markup, except start tags. */
 const CLOSINGS = [
   ['<!--', '-->'],
   ['<![CDATA[', ']]>'],
@@ -179,7 +179,7 @@ function draw(text: string, root: Root, size: ImageSize, viewBox: Box | null, gr
     `width="${grid.columns}" height="${grid.rows}" viewBox="${view}" preserveAspectRatio="none"`,
   ]
   const [open, close] = viewport(prefix, attributes, size, viewBox, grid, text.includes('%'))
-  // The text is sent as UTF-8, whatever its declaration says.
+  // The text is sent as UTF-8, so its declaration of another encoding is removed.
   const prolog = text
     .slice(0, root.start)
     .replace(/^\s*<\?xml[^>]*\?>/, '')
@@ -189,7 +189,7 @@ function draw(text: string, root: Root, size: ImageSize, viewBox: Box | null, gr
   return `${head}${open}${text.slice(root.end, last)}${close}${text.slice(last)}`
 }
 
-/** Returns the end of the root element: what follows are comments, instructions and space. */
+/** Returns the end of the root element. Only comments, instructions and space follow it. */
 function findContentEnd(text: string): number {
   for (let end = text.length; ; ) {
     while (end > 0 && /\s/.test(text.charAt(end - 1))) end -= 1
@@ -233,7 +233,7 @@ function viewport(
   return [`<${prefix}g transform="${stretch} ${move}">`, `</${prefix}g>`]
 }
 
-/** A part of an SVG: a start tag, the content of a style element, or what stands between them. */
+/** A part of an SVG: a start tag, the content of a style element, or the text between them. */
 interface Part {
   readonly kind: 'tag' | 'sheet' | 'other'
   readonly text: string
@@ -362,7 +362,7 @@ function withOriginInTag(tag: string): string {
   )
 }
 
-/** Moves `transform-origin` into `transform` in a block of declarations, which can stand behind a selector. */
+/** Moves `transform-origin` into `transform` in a block of declarations, which can follow a selector. */
 function withOrigin(block: string): string {
   const start = block.lastIndexOf('{') + 1
   const declarations = block.slice(start).split(';')

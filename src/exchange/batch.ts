@@ -19,7 +19,7 @@ export class Batch {
   readonly leftOut: Record<string, number> = {}
   /** `operationKey` of each changed item that may exist already. */
   readonly keys = new Set<string>()
-  /** What was decided about each change, when the batch is recorded. */
+  /** The decisions about the changes; empty until the batch is recorded. */
   decisions: readonly ChangeDecision[] = []
   records = 0
   isDone = false

@@ -20,7 +20,7 @@ import {
 } from './formats/record.ts'
 import type { ChangeDecision } from './progress.ts'
 
-/** Maximum nesting of an item in a list of changes, which adds three levels. A deeper item is a batch of its own. */
+/** Maximum nesting of an item in a list of changes, which adds three levels. A deeper item is a separate batch. */
 const SHARED_DEPTH_MAX = JSON_DEPTH_MAX - 3
 
 export type ItemOperation =

@@ -31,7 +31,7 @@ export async function* refuseForeign(pages: RecordPages, idMember: string | null
   yield* { [Symbol.asyncIterator]: () => iterator }
 }
 
-/** Returns what is wrong with `item` as the first record, or null. `isOnly`: it is the only record of the input. */
+/** Returns the defect of `item` as the first record, or null. `isOnly`: it is the only record of the input. */
 function foreignReason(item: JsonObject, isOnly: boolean, idMember: string | null): string | null {
   const known = KNOWN.find(([isKnown]) => isKnown(item))
   if (known !== undefined) return known[1]

@@ -33,7 +33,7 @@ import { isOutcomeUnknown, type LoadTarget } from './target.ts'
 // nothing of the batch. Batches depend only on the input and the options, not on time, so a resumed load makes the same
 // batches.
 //
-// What a load wrote down (`LoadNote`) decides how a resumed load treats a batch:
+// The notes of a load (`LoadNote`) decide how a resumed load treats a batch:
 // - Nothing: the batch was never sent.
 // - A plan without an outcome: the batch may be in the ledger. The resumed load sends the same changes with the same
 //   idempotency key. If the ledger does not know the key any more, because 24 hours have passed or the token belongs to
@@ -55,7 +55,7 @@ export interface LoadOptions extends PlanOptions {
   readonly loadId: string
   /** Returns the id of an item whose record has none. The same record has the same id in a resumed load. */
   readonly newId: (record: number) => string
-  /** What an earlier, interrupted run of this load wrote down. Its `databases` must still exist (`findCreation`). */
+  /** The progress of an earlier, interrupted run of this load. Its `databases` must still exist (`findCreation`). */
   readonly progress?: LoadProgress
   /** Writes a note down. The load waits for the promise before it sends a request. */
   readonly write: (note: LoadNote) => Promise<void>
@@ -100,7 +100,6 @@ class Loader {
   readonly #databases = new Set<string>()
   /** Batches that were sent and have neither succeeded nor failed yet, oldest first. */
   #inFlight: { readonly keys: ReadonlySet<string>; readonly settled: Promise<void> }[] = []
-  /** Batches that are not finished. */
   readonly #unfinished = new Map<number, Batch>()
   #failure: { readonly error: unknown } | null = null
   /** Number of records read so far. */
@@ -273,8 +272,8 @@ class Loader {
   }
 
   /**
-   * Records the changes of a batch, as planned by `earlier` if an earlier run has sent the batch. Returns what was
-   * decided about each change.
+   * Records the changes of a batch, as planned by `earlier` if an earlier run has sent the batch. Returns the decision
+   * about each change.
    */
   async #recordChanges(batch: Batch, earlier: string | null): Promise<readonly ChangeDecision[]> {
     if (earlier !== null) {
@@ -300,7 +299,7 @@ class Loader {
     }
   }
 
-  /** Completes what an earlier run has sent. Returns false if it was not recorded and cannot be, because of a conflict. */
+  /** Sends a batch of an earlier run again. Returns false if the batch was not recorded and conflicts with the ledger. */
   async #repeat(batch: Batch, decisions: readonly ChangeDecision[]): Promise<boolean> {
     const { number } = batch
     const changes = changesFor(batch.changes, decisions)
@@ -449,7 +448,7 @@ function findCode(error: unknown): string | null {
   return error instanceof CodedError ? String(error.code) : null
 }
 
-/** Whether `error` concerns one attachment. ITEM_NOT_FOUND: another client has deleted the item meanwhile. */
+/** Whether `error` concerns one attachment. ITEM_NOT_FOUND: another client has deleted the item. */
 function isAttachmentError(error: unknown): error is CodedError<string> {
   const code = findCode(error) ?? ''
   return code.startsWith('ATTACHMENT_') || code === 'ITEM_NOT_FOUND'

@@ -75,7 +75,7 @@ export interface SentBatch {
   readonly isAttaching: boolean
 }
 
-/** What the notes of a load say. */
+/** The progress of a load, computed from its notes. */
 export class LoadProgress {
   position: LoadPosition = { batches: 0, counts: NO_COUNTS }
   /** Databases whose creation was requested and not answered. */
@@ -140,7 +140,7 @@ export function countChanges({ plan, attachments }: SentBatch): LoadCounts {
   }
 }
 
-/** What a batch does with a change: create, update or delete the item, skip the record, or nothing. */
+/** The decision about a change: create, update or delete the item, skip the record, or nothing. */
 export type ChangeDecision = 'c' | 'u' | 'd' | 's' | '-'
 
 /** Writes decisions with the length of each run, such as `998c2u`. */

@@ -9,7 +9,6 @@ export interface EventFrame {
   readonly bytes: Buffer
 }
 
-/** The events of one block of the ledger. */
 export interface BlockEvents {
   readonly height: number
   readonly frames: readonly EventFrame[]

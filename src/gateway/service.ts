@@ -59,7 +59,6 @@ export class GatewayService {
     return this.#networks.list()
   }
 
-  /** Deploys the network in a `.bna`. */
   async deploy(archive: Buffer, caller: Caller): Promise<NetworkSummary> {
     const network = await this.#networks.deploy(readDefinition(archive), caller)
     return this.#summary(network.definition.name)

@@ -13,7 +13,6 @@ class PairsError extends CodedError<PairsErrorCode> {
   override readonly name = 'PairsError'
 }
 
-/** Credentials by `id`. */
 export type Pairs = ReadonlyMap<string, Credentials>
 
 const PAIRS_MAX = 10_000

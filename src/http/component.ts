@@ -37,7 +37,6 @@ export interface RefusalReply {
   readonly body: string
 }
 
-/** Limits of a listener. */
 export interface HttpLimits {
   /** Maximum length of a request body; longer bodies get 413. */
   readonly bodyBytesMax: number

@@ -41,7 +41,6 @@ const WAITING_MAX = 20_000
 export class Connections {
   /** The open connections, least recently used first. */
   readonly #open = new Map<Socket, Connection>()
-  /** Number of connections of each client. */
   readonly #clients = new Map<string, number>()
   readonly #max: number
   #waiting = 0

@@ -39,7 +39,7 @@ export class CrossOriginAccess {
     this.#origins = origins
   }
 
-  /** Sets the headers that let a page of `origin` read this reply, whatever its status is. */
+  /** Sets the headers that let a page of `origin` read this reply, even an error. */
   allow(reply: ServerResponse, origin: string | undefined): void {
     // A cache must not give the reply for one origin to a page of another origin.
     reply.setHeader('vary', 'origin')

@@ -14,7 +14,6 @@ export function failedLogin(given: string, known: string | undefined): Denial {
   return { reason: 'LOGIN_FAILED', ...(given === known ? { subject: given } : {}) }
 }
 
-/** A denied request. */
 interface DeniedRequest {
   readonly component: string
   readonly logger: FastifyBaseLogger
@@ -75,7 +74,6 @@ export class Denials {
     logger.warn(omitted === 0 ? line : { ...line, omitted }, 'access denied')
   }
 
-  /** Returns the counts by component and reason. */
   samples(): (readonly [{ component: string; reason: string }, number])[] {
     return [...this.#counts.values()].map(({ count, ...labels }) => [labels, count] as const)
   }

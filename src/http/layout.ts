@@ -32,7 +32,6 @@ interface PageContent {
 
 /** A page that shows an OpenAPI document. */
 export interface SwaggerPage extends Page {
-  /** URL of the document. */
   readonly document: string
 }
 

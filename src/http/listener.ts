@@ -18,7 +18,6 @@ export interface ListenOptions extends HttpAppOptions {
   readonly port: number
 }
 
-/** A running listener. */
 export interface Listener {
   readonly name: string
   /** `http://<host>:<port>`; `<host>` is 127.0.0.1 if all addresses are bound. */

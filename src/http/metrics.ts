@@ -12,7 +12,6 @@ const LOOP_RESOLUTION_MS = 20
 const NS_PER_S = 1e9
 const MICROSECONDS = 1e6
 
-/** One sample of a gauge with labels. */
 export type Sample<Label extends string> = readonly [labels: Record<Label, string>, value: number]
 
 /** Metrics in registration order. */
@@ -117,7 +116,6 @@ export function addHistogram(
 export class RequestMetrics {
   readonly #all: (readonly [labels: string, Series])[] = []
 
-  /** Adds the histogram to `registry`. */
   constructor(registry: Registry) {
     const name = 'daicho_http_request_seconds'
     const help =

@@ -18,7 +18,6 @@ type SecurityScheme =
   | { readonly type: 'http'; readonly scheme: 'basic' | 'bearer' }
   | { readonly type: 'apiKey'; readonly in: 'header' | 'query'; readonly name: string }
 
-/** The API page of a component. */
 export interface OpenApiPage {
   /** Path of the page, e.g. `/doc`; the OpenAPI document is at `<path>/json` and `<path>/yaml`. */
   readonly path: string

@@ -4,20 +4,15 @@ import { createRefusal } from './refusal.ts'
 
 /** The headers that are checked before routing. Repeated values are joined by `, `. */
 export interface RequestHeaders {
-  /** Number of `Host` headers. */
   readonly hosts: number
   readonly host: string | undefined
   /** `Sec-Fetch-Site`. */
   readonly site: string | undefined
   readonly origin: string | undefined
-  /** `Content-Encoding`. */
   readonly encoding: string | undefined
-  /** `Content-Length`. */
   readonly length: string | undefined
-  /** `Transfer-Encoding`. */
   readonly transfer: string | undefined
   readonly upgrade: string | undefined
-  /** `Content-Type`. */
   readonly type: string | undefined
 }
 

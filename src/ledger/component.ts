@@ -47,7 +47,6 @@ const DOC_PATH = '/doc'
 
 export interface LedgerComponentDeps {
   readonly ledger: LedgerService
-  /** Credentials for the dashboard at `/`. */
   readonly credentials: Credentials
   /** Files of the dashboard; null or absent if the dashboard has not been built. */
   readonly page?: readonly PageFile[] | null
@@ -89,7 +88,6 @@ const API_PAGE = {
   ],
 }
 
-/** The ledger database as an HTTP component. */
 export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   const { ledger } = deps
   const registry = new Registry()

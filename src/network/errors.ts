@@ -2,7 +2,6 @@ import { CodedError } from '../base/coded-error.ts'
 import type { SourceFinding } from './language/source.ts'
 import type { Problem } from './model/validation.ts'
 
-/** Error codes of networks. */
 export type NetworkErrorCode =
   | 'NETWORK_UNREADABLE' // not a directory or archive of a network, or an archive with unsafe paths
   | 'NETWORK_INVALID' // the files of the network have errors; see `findings`

@@ -16,7 +16,6 @@ const CLOCK_SKEW_MS = 3_600_000
 export interface PollerContext {
   readonly clock: Clock
   readonly schedule: Schedule
-  /** Returns a number in [0, 1). */
   readonly random: () => number
   readonly warning: HourlyWarning
 }

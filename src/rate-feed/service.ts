@@ -93,7 +93,6 @@ export class RateFeed {
     else await Promise.all(local.map((poller) => poller.poll()))
   }
 
-  /** Refreshes the rates now. */
   refresh(): Promise<void> {
     return this.#current.refresh()
   }

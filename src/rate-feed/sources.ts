@@ -48,7 +48,6 @@ const PUBLIC_SOURCES = {
 const PUBLIC_REFRESH_MS = 30 * 60_000
 const FILE_REFRESH_MS = 60_000
 
-/** An entry of `RATES_SOURCES`. */
 export type SourceEntry =
   | { readonly kind: keyof typeof PUBLIC_SOURCES | 'lastgood' | 'snapshot' }
   | { readonly kind: 'file'; readonly path: string }

@@ -85,7 +85,6 @@ export class SampleService {
     )
   }
 
-  /** Whether there is a user of this name. */
   isUser(name: string): boolean {
     return this.#users.all().has(name)
   }

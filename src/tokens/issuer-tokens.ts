@@ -22,7 +22,6 @@ export interface IssuerTokensOptions extends IssuerDeps {
   readonly issuers: readonly string[]
   /** Required in the `aud` claim. */
   readonly audience: string
-  /** The claim with scopes of this node. */
   readonly scopeClaim: string
   readonly subjectClaim: string
   readonly rules: readonly ScopeRule[]

@@ -9,7 +9,6 @@ export interface ScopeRule {
   readonly issuer: string | null
   readonly claim: string
   readonly value: string
-  /** A `scope` claim. */
   readonly scope: string
 }
 

@@ -84,7 +84,7 @@ export function sharedTextValue<Value>(
 }
 
 /**
- * A value in a file of its own (mode 0600). `current` reads the file again when it has changed.
+ * A value in a separate file (mode 0600). `current` reads the file again when it has changed.
  *
  * `current` costs one `stat` if nothing has changed, so it can be called for every request. If the file disappears, the
  * last value stays, because deleting a list of revocations by accident must not make revoked tokens valid.

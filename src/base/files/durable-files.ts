@@ -82,7 +82,7 @@ export function replaceFile(path: string, content: string | Uint8Array): void {
     inheritOwner(temporary)
     renameSync(temporary, path)
   } catch (error) {
-    // On a full disk, the part of the file would take the space that is left. The first error says what is wrong.
+    // On a full disk, the part of the file would take the remaining space. The first error is the cause, so it is thrown.
     try {
       rmSync(temporary, { force: true })
     } catch {}

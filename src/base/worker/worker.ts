@@ -90,7 +90,7 @@ export class WorkerThread<Request, Reply> {
     this.#thread?.postMessage(request, moved)
   }
 
-  /** Sends `last`, a request to end, and waits for the end of the thread. Keeps the process alive meanwhile. */
+  /** Sends `last`, a request to end, and waits for the end of the thread, which keeps the process alive. */
   async close(last: Request): Promise<void> {
     if (this.#hasEnded) return
     this.#thread?.ref()

@@ -32,7 +32,7 @@ const POLICY_LENGTH_MAX = 262_144
 /** Maximum number of witnesses, and of logs. Less than SIGNATURES_MAX, so that all witnesses can sign one note. */
 const WITNESSES_MAX = 60
 const GROUPS_MAX = 60
-/** Maximum characters of a problem in an error message. A problem may quote a long word of the policy. */
+/** Maximum characters of a problem in an error message. A problem may quote a long part of the policy. */
 const PROBLEM_LENGTH_MAX = 200
 
 const UTF8 = new TextEncoder()
@@ -105,7 +105,6 @@ export function cosignatureLine(
   return signatureLine(key, witnessKeyType(key), joined(uint64(BigInt(timestamp)), sign(message)))
 }
 
-/** A verified cosignature. */
 export interface Cosignature {
   readonly key: VerifierKey
   /** Time of the signature by the clock of the witness, seconds since the Unix epoch. */
@@ -321,7 +320,6 @@ export async function requireQuorum(
 
 /** The required signers of a checkpoint. */
 export interface CheckpointRules {
-  /** The key of the log. */
   readonly key: VerifierKey
   readonly policy?: WitnessPolicy | null
 }

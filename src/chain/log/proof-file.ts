@@ -160,7 +160,6 @@ function parseFile(file: string): { extra: string; height: number; path: Hashes;
   return { extra: fromUtf8(extra), height: Number(index), path, note: extractNote(file) }
 }
 
-/** An entry with the header of its block. */
 export interface OpenedEntry extends InclusionInBlock {
   readonly root: Uint8Array
   readonly height: number

@@ -71,7 +71,7 @@ export function bitAt(key: Uint8Array | undefined, depth: number): 0 | 1 {
   return (((key?.[depth >> 3] ?? 0) >> (7 - (depth & 7))) & 1) === 0 ? 0 : 1
 }
 
-/** Proves what a map has at a key: the value, or that there is none. */
+/** A proof of the value at a key of a map, or that there is none. */
 export interface MapProof {
   /** The hashes beside the path, from the root down. */
   readonly path: readonly Uint8Array[]

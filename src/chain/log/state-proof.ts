@@ -29,7 +29,7 @@ const FILE_LENGTH_MAX = 32 * 1024 * 1024
 /** Maximum hashes beside a path in a map: one for each bit of a key. */
 const PATH_MAX = HASH_BYTES * 8
 
-/** What a file proves about item `id` of database `db`. */
+/** The proven state of item `id` of database `db`. */
 export interface StateProof {
   readonly db: string
   readonly id: string

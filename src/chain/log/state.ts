@@ -68,7 +68,7 @@ export interface SignedState {
   readonly log: Uint8Array
 }
 
-/** Returns the first line of a signed state: not the origin of the log, so that it is no checkpoint of the log. */
+/** Returns the first line of a signed state. It differs from the origin of the log, so no state is a checkpoint. */
 export function stateOrigin(key: Pick<VerifierKey, 'name'>): string {
   return `${key.name}/state`
 }

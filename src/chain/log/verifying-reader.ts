@@ -55,7 +55,6 @@ interface Seen extends Position {
   readonly isDeleted: boolean
 }
 
-/** An item with the position of its revision. */
 export interface ProvenItem extends Position {
   readonly item: JsonObject
 }
@@ -98,7 +97,6 @@ export class VerifyingReader {
     return this.#newest
   }
 
-  /** The last verified checkpoint. */
   get checkpoint(): Checkpoint | null {
     return this.#checkpoint
   }
@@ -163,7 +161,7 @@ export class VerifyingReader {
     return proven.items?.map(({ id }) => id) ?? null
   }
 
-  /** Requires that a state is not older than what was known when it was requested, and remembers it. */
+  /** Requires a state that is not older than `newest` and `known`, from before the request. Remembers the state. */
   async #requireNewest({ size, log }: SignedState, newest: Position, known: Known): Promise<void> {
     if (size <= newest.height) {
       const what = `the signed state has ${size} blocks, but block ${newest.height} was seen before`
@@ -352,7 +350,6 @@ function noteLatest<Noted extends Position>(
   if (oldest !== undefined) latest.delete(oldest)
 }
 
-/** Whether `one` was recorded before `other`. */
 export function isBefore(one: Position, other: Position): boolean {
   return one.height < other.height || (one.height === other.height && one.index < other.index)
 }

@@ -240,7 +240,7 @@ function readState(path: string): AuditState | null {
   throw new Exit(EXIT.configuration, `${path} is not the state file of an audit`)
 }
 
-/** Stores the state, unless another audit with the same file has verified more blocks meanwhile. */
+/** Stores the state, unless a concurrent audit with the same file has verified more blocks. */
 function writeState(path: string, { key, audited }: AuditState): void {
   if ((readState(path)?.audited.frontier.size ?? 0) > audited.frontier.size) return
   const state = { key: verifierKeyText(key), audited: auditedJson(audited) }

@@ -142,7 +142,7 @@ function openState({ state, resume }: LoadFlags, identity: LoadIdentity) {
   return { path, file, id: file.load, progress: file.progress }
 }
 
-/** Errors: Exit (usage) if what the interrupted load has stored was deleted with its database. */
+/** Errors: Exit (usage) if a database of the interrupted load was deleted since then. */
 async function requireSameDatabases(
   { path, progress }: ReturnType<typeof openState>,
   target: LoadTarget,
@@ -177,7 +177,7 @@ interface EndedLoad {
   readonly seconds: number
 }
 
-/** Prints what was loaded. Errors: Exit (finding) unless the load is complete. */
+/** Prints the result of a load. Errors: Exit (finding) unless the load is complete. */
 function report(db: string, { json }: LoadFlags, ended: EndedLoad): void {
   const { counts, unknown, failure, created, canResume } = ended
   const isNothing = counts.records > 0 && countLoaded(counts) + counts.skipped === 0
@@ -260,7 +260,7 @@ async function openTarget(flags: LoadFlags): Promise<OpenTarget> {
   return { target: serviceTarget(service, by), name: resolve(folder), close }
 }
 
-/** Waits until a load ends. Returns what was loaded, and the error that ended the load early. */
+/** Waits until a load ends. Returns its counts, and the error that ended the load early. */
 async function settle(loading: Promise<LoadCounts>) {
   try {
     return { counts: await loading, unknown: 0, failure: null }
@@ -359,7 +359,6 @@ class RefusalReport {
   }
 }
 
-/** Returns the number of changes of items. */
 function countLoaded({ created, replaced, deleted }: LoadCounts): number {
   return created + replaced + deleted
 }

@@ -18,7 +18,7 @@ import {
   type VerifyFlags,
 } from './audit.ts'
 
-/** Verifies the state proof at `path`, and prints what it proves. Errors: Exit (usage). */
+/** Verifies the state proof at `path`, and prints the proven state. Errors: Exit (usage). */
 export async function verifyState(path: string, flags: VerifyFlags): Promise<void> {
   const key = requireGivenKey(flags)
   try {

@@ -105,7 +105,7 @@ function apiPath(...parts: readonly string[]): string {
 }
 
 /**
- * Returns the request that records `unit`. A single item is the body of its own request, because a list of changes
+ * Returns the request that records `unit`. A single item is the whole body of a request, because a list of changes
  * would make the largest and the deepest items too large and too deep.
  */
 function recordRequest(unit: UnitOfWork): NodeRequest {

@@ -25,7 +25,7 @@ export class HeldLog {
     if (this.#held.length === HELD_LINES_MAX) this.release()
   }
 
-  /** Writes the lines that were kept back. After that, `write` writes at once. */
+  /** Writes the held lines. After that, `write` writes at once. */
   release(): void {
     for (const line of this.#held ?? []) this.#out.write(line)
     this.#held = null

@@ -15,7 +15,7 @@ if (root !== null) await requireLogin(root)
 followAddress()
 rememberScroll()
 guardUnsaved()
-// Puts into the clipboard what the page shows as escapes.
+// Puts the original characters into the clipboard instead of the shown escapes.
 document.addEventListener('copy', (event) => {
   const shown = document.getSelection()?.toString() ?? ''
   const text = originalText(shown)

@@ -173,7 +173,6 @@ const SEPARATOR_LINE = /^"?sep=(.)"?$/i
 /** Separators of a header without commas. */
 const OTHER_SEPARATORS = [';', '\t', '|']
 
-/** Returns the separator that the cells of `header` have. */
 function findSeparator(header: string): string {
   const outside = header.replace(/"[^"]*"?/g, '')
   if (outside.includes(',')) return ','

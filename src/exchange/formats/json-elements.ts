@@ -12,7 +12,7 @@ const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-/** Maximum bytes of a member name that are kept for the comparison. The names in `members` are shorter. */
+/** Maximum bytes of a member name that are compared. The names in `members` are shorter. */
 const NAME_BYTES_MAX = 64
 
 /**

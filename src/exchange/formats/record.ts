@@ -18,7 +18,6 @@ export function formatPlace({ line, file }: Located): string {
   return file === undefined ? `line ${line}` : `${file}, line ${line}`
 }
 
-/** A record that becomes an item. */
 export interface ItemRecord extends Located {
   readonly kind: 'item'
   readonly item: JsonObject

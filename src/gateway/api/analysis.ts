@@ -19,7 +19,6 @@ export function isAggregation({ request, query }: NetworkRequest, id: string): b
   return isRead && id === 'aggregate' && AGGREGATION_PARAMETERS.some((name) => name in query)
 }
 
-/** Answers an aggregation of the resources of `type`. */
 export async function answerAggregation(
   { reply, network, caller, query }: NetworkRequest,
   type: TypeDeclaration,
@@ -27,7 +26,6 @@ export async function answerAggregation(
   return reply.send(await network.aggregate(type, query, caller, disconnection(reply)))
 }
 
-/** Answers a request for the history of a resource of `type`. */
 export async function answerHistory(
   { request, reply, network, caller, query }: NetworkRequest,
   type: TypeDeclaration,

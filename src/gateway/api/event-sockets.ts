@@ -121,7 +121,6 @@ export class EventSockets {
     })
   }
 
-  /** Closes all connections. */
   close(): void {
     this.#closed = true
     this.#stopPings()

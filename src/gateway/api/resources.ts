@@ -23,7 +23,6 @@ import {
 } from '../../network/index.ts'
 import { Form } from './forms.ts'
 
-/** A request to a network, with its caller. */
 export interface NetworkRequest {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
@@ -41,7 +40,6 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 /** Characters from which on a list is streamed. */
 const WHOLE_CHARACTERS_MAX = 1_048_576
 
-/** Answers a request for all resources of `type`. */
 export async function answerCollection(
   networkRequest: NetworkRequest,
   type: TypeDeclaration,
@@ -96,7 +94,7 @@ async function submitOne(
 }
 
 /**
- * Submits the transactions in `list` one after the other. As in Composer, each is a request of its own: if one fails, the
+ * Submits the transactions in `list` one after the other. As in Composer, each is a separate request: if one fails, the
  * transactions before it are recorded, and those after it are not submitted.
  */
 async function submitAll(
@@ -123,7 +121,6 @@ async function submitAll(
   return answers
 }
 
-/** Answers a request for one resource of `type`. */
 export async function answerResource(
   networkRequest: NetworkRequest,
   type: TypeDeclaration,

@@ -14,12 +14,10 @@ const ASSIGNED = ['transactionId', 'timestamp']
 /** Maximum nesting depth of examples. */
 const EXAMPLE_DEPTH = 4
 
-/** Returns a reference to the schema of `type`. */
 export function referenceTo({ qualifiedName }: TypeDeclaration): JsonObject {
   return { $ref: `#/components/schemas/${qualifiedName}` }
 }
 
-/** Returns the schema of instances of `type`. */
 export function instanceSchema(type: TypeDeclaration): JsonObject {
   const isTransaction = type.kind === 'transaction'
   const properties: JsonObject = {

@@ -17,7 +17,6 @@ import { DatabaseParams, ItemListQuery, ItemListReply, isFlagSet, operation } fr
 interface ListOptions extends ItemListRange {
   readonly docs: boolean
   readonly count: boolean
-  /** Whether the reply has a `cursor`. */
   readonly cursor: boolean
   readonly asOf: AsOf | null
 }

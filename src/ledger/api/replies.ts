@@ -44,7 +44,6 @@ export interface ListEnd extends ListRange {
    * `count`.
    */
   readonly count?: number | 'listed'
-  /** Whether the reply has a `cursor`. */
   readonly cursor?: boolean
   /** The height of the state that was read, if it is not the current state. */
   readonly at?: number | undefined

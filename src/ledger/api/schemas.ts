@@ -315,7 +315,6 @@ interface OperationParts<Params, Query, Body, Headers, Reply, Others> {
   readonly query?: Query
   readonly headers?: Headers
   readonly body?: Body
-  /** The reply with status 200. */
   readonly reply: Reply
   /** Other replies by status; by default the error replies of every route. */
   readonly others?: Others

@@ -23,7 +23,6 @@ export const EXPORT_VERSION = 1
 export interface ExportHeader {
   readonly version: number
   readonly serverId: number
-  /** Number of blocks. */
   readonly size: number
   /** Id of the last block, or null if there is none. */
   readonly headId: string | null

@@ -110,7 +110,6 @@ export class PageCache {
     this.#chunks = new BoundedMap(bytesMax / 2, ({ bytes }) => bytes.length + OVERHEAD_BYTES)
   }
 
-  /** Returns the page that begins at `height`, if it is cached. */
   cached(height: number): EntryPage | undefined {
     return this.#pages.get(height)
   }

@@ -8,7 +8,6 @@ import {
   toHeader,
 } from '../../chain/index.ts'
 
-/** Returns the opening of the entry at `position` of a block. */
 export function toOpening(block: Block, position: number): EntryProof['opening'] {
   const opening = {
     header: headerText(toHeader(block)),

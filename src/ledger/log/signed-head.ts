@@ -34,7 +34,6 @@ export function toLogKey({ serverId, publicKey, privateKey }: NodeKey): LogKey {
   return { verifier: { name: logOrigin(serverId), publicKey }, privateKey }
 }
 
-/** Signs the head of a log as a note. */
 export function signHead({ verifier, privateKey }: LogKey, log: Frontier): string {
   const text = checkpointText({ origin: verifier.name, size: log.size, root: frontierRoot(log) })
   return signedNote(verifier, text, (message) => sign(null, message, privateKey))

@@ -61,7 +61,7 @@ export class ComparedState {
       before = size
       size = await this.#keeper.advance(state.size, true)
     }
-    // The file failed. It is made again, so the state is compared later.
+    // The file failed and was removed. The state is compared later, with a new file.
     if (size < state.size) return null
     this.#next = null
     this.#comparedNote = state.note

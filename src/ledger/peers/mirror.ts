@@ -357,7 +357,7 @@ export class Mirror {
       const found = await findContradiction(log, other)
       if (found !== null) return { ...found, notes: [log.checkpoint.note, other.checkpoint.note] }
     }
-    // Another sync may have stored missing blocks meanwhile, so that there is a proof now.
+    // Another sync may have stored missing blocks since, so that there is a proof now.
     return size === this.size ? null : this.#evidenceAgainst(other)
   }
 

@@ -160,12 +160,10 @@ export class Mirrors {
     this.#sendPeers()
   }
 
-  /** Returns the mirror of the chain of `serverId`, or null. */
   findMirror(serverId: number): OpenMirror | null {
     return this.#open.get(serverId) ?? null
   }
 
-  /** Returns the readers of all mirrors. */
   readers(): StoreReader[] {
     return [...this.#open.values()].map(({ reader }) => reader)
   }

@@ -70,7 +70,6 @@ export interface MirrorSize {
 
 /** A blob to which entries of a chain refer, but which the receiver does not have completely. */
 export interface MissingBlob extends StoredBlob {
-  /** Number of bytes that the receiver has. */
   readonly bytes: number
 }
 

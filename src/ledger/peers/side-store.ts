@@ -58,7 +58,6 @@ export function moveStore(side: string, folder: string): void {
   removeFolder(side)
 }
 
-/** Runs `work` with a reader of the store at `location`. */
 export async function withReader<Result>(
   location: StoreLocation,
   work: (store: StoreReader) => Promise<Result>,
@@ -79,7 +78,6 @@ export function requireValid(verification: Verification, what: string): Verifica
   throw new PeerError('RESTORE_REFUSED', `${what} does not verify: ${where}${finding.what}`)
 }
 
-/** Verifies the store at `location` on `threads` threads. */
 export function verifyStoreAt(location: StoreLocation, threads: number): Promise<Verification> {
   const options = threads > 1 ? { threads: { location, count: threads } } : {}
   return withReader(location, (store) => verifyStore(store, options))

@@ -39,7 +39,6 @@ export interface Signer {
   readonly nonce: string
 }
 
-/** Returns the headers that sign a request with `body`. */
 export function signatureHeaders(
   request: SignedParts,
   body: Uint8Array,
@@ -87,7 +86,6 @@ export class NodeSigner {
   }
 }
 
-/** A request as Node receives it. */
 export interface ReceivedRequest {
   readonly method?: string | undefined
   /** Path and query. */
@@ -170,7 +168,6 @@ export class SignedRequests {
   }
 }
 
-/** Returns whether the signed `digest` is the digest of `body`. */
 export function matchesDigest(digest: string, body: Uint8Array): boolean {
   const [received, expected] = [Buffer.from(digest), Buffer.from(contentDigest(body))]
   return received.length === expected.length && timingSafeEqual(received, expected)

@@ -124,7 +124,6 @@ async function* changedItems(
   }
 }
 
-/** Returns the id of the item that an entry changes, or null. */
 function changedId(entry: Json): string | null {
   if (!isJsonObject(entry)) return null
   const { method, item } = entry

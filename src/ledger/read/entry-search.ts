@@ -7,7 +7,7 @@ import { blockPages, findHeight, type ListRange } from './pages.ts'
 
 /** Maximum entries that one search reads. The block that reaches it is read completely. */
 const SCANNED_ENTRIES_MAX = 200_000
-/** Maximum characters of the entries that one search finds, likewise. */
+/** Maximum characters of the entries that one search finds. The block that reaches it is read completely. */
 const FOUND_CHARACTERS_MAX = 64 * 1024 * 1024
 
 /** A limit of a search: the height of a block, or a time in milliseconds since the Unix epoch. */

@@ -61,7 +61,6 @@ export function decodeBlock(
   return { block: { ...sealed, serverId, entries }, effects }
 }
 
-/** Decodes and verifies the next block of `chain`. */
 export function decodeNextBlock(
   value: RawBlock,
   serverId: number,

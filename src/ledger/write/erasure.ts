@@ -19,7 +19,7 @@ import type { FormerRange, Operation } from './unit-of-work.ts'
 
 /** Maximum revisions and attachments that one erasure of a range takes. Deletions of attachments come on top. */
 export const REVISIONS_PER_ERASURE = 1_000
-/** Characters of blocks that are kept for the next erasures. */
+/** Maximum characters of the cached blocks. */
 const RECENT_LENGTH_MAX = 16_777_216
 
 /** Reads blocks, and keeps the last ones, because the former revisions of many items are in the same block. */
@@ -34,7 +34,6 @@ export class RecentBlocks {
     this.#store = store
   }
 
-  /** Returns the block at `height`, or undefined. */
   async read(height: number): Promise<Block | undefined> {
     const kept = this.#blocks.get(height)
     if (kept !== undefined) return kept
@@ -194,7 +193,6 @@ function tooMany(id: string): LedgerError {
   )
 }
 
-/** Returns whether the attachment of `row` is currently attached to the item. */
 function isAttached({ current, database }: ErasedItem, row: AttachmentRow): boolean {
   if (row.database !== database || row.ended !== null) return false
   return current !== null && row.position > current.created

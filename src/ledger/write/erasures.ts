@@ -53,7 +53,6 @@ type Erasure = Extract<Operation, { kind: 'erase_item' }>
 
 interface SelectedPage {
   readonly erasures: readonly Erasure[]
-  /** Number of lives that were read. */
   readonly lives: number
   readonly cursor: string | null
 }

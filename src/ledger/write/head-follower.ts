@@ -22,7 +22,6 @@ export interface NewBlocks {
   readonly isOwn: boolean
 }
 
-/** The functions that a follower calls. */
 export interface FollowerCalls {
   /** Receives each new head that was read or noted. */
   readonly seen: (head: SeenBlock) => void

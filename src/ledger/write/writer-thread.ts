@@ -307,7 +307,6 @@ class WriterThread {
 
 type TemporaryCode = 'STORE_FULL' | 'STORE_DAMAGED' | 'STORE_UNAVAILABLE' | 'OUTCOME_UNKNOWN'
 
-/** Returns the code of a temporary failure, or null. */
 function findTemporaryCode(error: unknown): TemporaryCode | null {
   if (!(error instanceof StoreError)) return null
   const { code } = error

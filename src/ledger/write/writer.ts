@@ -31,9 +31,9 @@ import {
   withAuthorship,
 } from './unit-of-work.ts'
 
-/** Maximum entries per block. A single larger unit of work gets a block of its own. */
+/** Maximum entries per block. A single larger unit of work gets a separate block. */
 const BLOCK_ENTRIES_MAX = 1_024
-/** Estimated bytes at which a block is complete. A single larger unit of work gets a block of its own. */
+/** Estimated bytes at which a block is complete. A single larger unit of work gets a separate block. */
 const BLOCK_BYTES = ENTRIES_BYTES_MAX / 16
 /** Fraction of these bounds from which on a few large units close a block at once. */
 const BLOCK_FULL = 0.75
@@ -117,7 +117,6 @@ export class LedgerWriter {
   /** Resolves when the thread has ended, for any reason. */
   readonly #ended = Promise.withResolvers<void>()
 
-  /** Called with each stored block. */
   onStored: (block: CommittedBlock) => void = () => {}
   /**
    * Called after each batch or index change, before its requests are answered. `last` is the packed position of the

@@ -17,7 +17,6 @@ import type { Model } from '../model/model.ts'
 import { checkQueries, type NamedQuery } from '../queries/check.ts'
 import { type NetworkFiles, type NetworkSource, readArchive, writeArchive } from './files.ts'
 
-/** The `package.json` of a network. */
 export interface NetworkPackage {
   readonly name: string
   readonly version: string
@@ -142,7 +141,6 @@ function findProcessors(
   return found
 }
 
-/** A script with its outline. */
 type OutlinedScript = ScriptOutline & { readonly file: SourceFile }
 
 /** Warns of functions that are no processors, and whose name occurs nowhere else, neither in a script nor in a condition. */
@@ -239,7 +237,6 @@ export interface NetworkReport {
   readonly definition: NetworkDefinition | null
 }
 
-/** Checks all files of a network. */
 export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
   const findings = new Findings()
   const read = (path: string): SourceFile => readSource(path, files, findings)

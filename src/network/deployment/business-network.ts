@@ -125,7 +125,6 @@ export class BusinessNetwork {
     this.#pipeline = new Pipeline(parts, isRecorded)
   }
 
-  /** The deployed definition. */
   get definition(): NetworkDefinition {
     return this.#definition
   }

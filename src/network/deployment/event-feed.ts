@@ -4,7 +4,6 @@ import { StoreError } from '../../ledger/core.ts'
 import { systemType } from '../model/system.ts'
 import type { ResourceDatabase } from '../resources/database.ts'
 
-/** One event of a network. */
 export interface EmittedEvent {
   /** Qualified name of the event's type. */
   readonly type: string
@@ -20,7 +19,6 @@ export interface EmittedEvents {
   readonly events: readonly EmittedEvent[]
 }
 
-/** One page of the recorded events. */
 export interface RecordedEvents {
   readonly emitted: readonly EmittedEvents[]
   /** Height of the next page's first block. */

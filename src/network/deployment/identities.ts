@@ -13,7 +13,6 @@ import type { BusinessNetwork } from './business-network.ts'
 const IDENTITY = systemType('Identity')
 const SECRET_LENGTH_MAX = 256
 
-/** Returns the id of the identity with this secret. */
 function identityId(secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
 }

@@ -44,7 +44,7 @@ export class Networks {
   readonly #networks = new Map<string, BusinessNetwork>()
   /** Names of networks in `#networks` whose deployment is not recorded yet. */
   readonly #deploying = new Set<string>()
-  /** Names of networks in `#deploying` that changed meanwhile, perhaps by another process. */
+  /** Names of networks in `#deploying` that changed during their deployment, perhaps by another process. */
   readonly #unserved = new Set<string>()
   /** Names of networks that were removed. */
   readonly #removed = new Set<string>()
@@ -154,7 +154,6 @@ export class Networks {
     return this.#deploying.has(name) ? null : (this.#networks.get(name) ?? null)
   }
 
-  /** Returns the names of removed networks. */
   removed(): string[] {
     return [...this.#removed]
   }

@@ -18,13 +18,13 @@ import type { NetworkThread, ThreadEnd } from './network-thread.ts'
 
 /** Maximum number of unanswered requests of one network. */
 const REQUESTS_MAX = 10_000
-/** Maximum operations per block. A decision with more operations gets a block of its own. */
+/** Maximum operations per block. A decision with more operations gets a separate block. */
 const OPERATIONS_MAX = 1_000
 /** Maximum attempts to decide one request. An attempt fails if this process loses its turn before the decision counts. */
 const ATTEMPTS_MAX = 8
 /** Duration after which a process that has more requests lets the other processes decide. */
 const TURN_MS = 100
-/** Maximum characters of a block's operations. A longer decision gets a block of its own. */
+/** Maximum characters of a block's operations. A longer decision gets a separate block. */
 const CHARACTERS_MAX = 4 * 1024 * 1024
 
 /** The position of a request's changes. */
@@ -33,7 +33,6 @@ export interface WritePosition extends Written {
   readonly revision: number
 }
 
-/** The durable outcome of a request. */
 export interface DurableOutcome {
   readonly reply: Json
   /** Null if the request changed nothing. */
@@ -105,7 +104,7 @@ interface Exclusive {
  * in that block or build on it fail with the same error.
  *
  * If several processes serve the network, they take turns (`Turns`): a process decides only during its turn, and first
- * follows what the others have recorded. If a turn was lost, for example with its connection, the ledger refuses the
+ * follows the blocks of the others. If a turn was lost, for example with its connection, the ledger refuses the
  * block, or `Turn.confirm` rejects decisions that recorded nothing, and the next turn decides these requests again.
  *
  * If the thread dies, the request that it was processing fails. Once the earlier decisions are durable, a new thread
@@ -124,7 +123,6 @@ export class Pipeline {
   readonly #conditions: Pending[] = []
   /** Requests that the thread has not answered, oldest first. */
   readonly #sent = new Map<number, Pending>()
-  /** Number of changes in `#sent`. */
   #sentChanges = 0
   /** Decisions not passed to the writer yet, oldest first. */
   #decided: Decided[] = []
@@ -288,7 +286,7 @@ export class Pipeline {
     return sent
   }
 
-  /** Starts what can start: the next exclusive task, requests, a turn, or the end of a turn. */
+  /** Starts the next step: an exclusive task, requests, a turn, or the end of a turn. */
   #advance(): void {
     while (!this.#isExclusive) {
       const [next] = this.#backlog

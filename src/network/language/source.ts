@@ -1,4 +1,3 @@
-/** A file of a network. */
 export interface SourceFile {
   readonly path: string
   readonly text: string
@@ -23,10 +22,8 @@ const MESSAGE_LENGTH_MAX = 1_000
 /** Collects the findings of a network, up to FINDINGS_MAX. */
 export class Findings {
   readonly #list: SourceFinding[] = []
-  /** Offsets of the line breaks in each file. */
   readonly #lineBreaks = new Map<SourceFile, readonly number[]>()
 
-  /** Adds an error at `offset` of `file`. */
   error(file: SourceFile, offset: number, message: string): void {
     if (this.full) return
     this.#add({ severity: 'error', path: file.path, ...this.#positionAt(file, offset), message })
@@ -38,7 +35,6 @@ export class Findings {
       this.#add({ severity: 'warning', path, line: 0, column: 0, message })
   }
 
-  /** Adds a warning at `offset` of `file`. */
   warningAt(file: SourceFile, offset: number, message: string): void {
     if (!this.#hasRoomForWarnings) return
     this.#add({ severity: 'warning', path: file.path, ...this.#positionAt(file, offset), message })

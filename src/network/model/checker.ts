@@ -216,7 +216,6 @@ interface Draft extends TypeDeclaration {
   identifier: string | null
   readonly properties: Map<string, Property>
   readonly values: Set<string>
-  /** Whether `properties` is complete. */
   complete: boolean
 }
 

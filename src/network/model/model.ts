@@ -41,7 +41,6 @@ export class Model {
     this.#types = types
   }
 
-  /** Returns the type with this qualified name, or null. */
   type(qualifiedName: string): TypeDeclaration | null {
     return this.#types.get(qualifiedName) ?? null
   }

@@ -3,7 +3,6 @@ import type { SourceFile } from '../language/source.ts'
 /** The namespace of the system types, which every network has. */
 export const SYSTEM_NAMESPACE = 'org.hyperledger.composer.system'
 
-/** Returns the qualified name of a system type. */
 export const systemType = (name: string): string => `${SYSTEM_NAMESPACE}.${name}`
 
 /** Types whose instances are the registries of a network. Registries are derived from the model and not stored. */

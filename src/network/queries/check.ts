@@ -13,7 +13,6 @@ import { canonical, type ParameterType } from './predicate.ts'
 export interface NamedQuery
   extends Pick<QueryNode, 'name' | 'description' | 'where' | 'order' | 'limit' | 'skip'> {
   readonly type: TypeDeclaration
-  /** Types of the parameters, by name. */
   readonly parameters: ReadonlyMap<string, ParameterType>
 }
 

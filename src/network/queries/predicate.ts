@@ -11,7 +11,6 @@ import {
 } from '../model/model.ts'
 import { normalizeInstant } from '../model/validation.ts'
 
-/** A value in a comparison. */
 export type QueryValue = string | number | boolean | null
 
 /** The type of a parameter: the property with which the parameter is compared, or `count` for LIMIT and SKIP. */

@@ -50,7 +50,6 @@ export function canBeItem(target: Target): boolean {
   return target.id.isWellFormed() && Buffer.byteLength(formatItemId(target)) <= ITEM_ID_BYTES_MAX
 }
 
-/** Returns the item of a resource. */
 export function toResourceItem(target: Target, resource: JsonObject): JsonObject {
   return { id: formatItemId(target), resource }
 }
@@ -68,13 +67,11 @@ function sliceResource(itemId: string, itemText: string): string {
   return canonicalJson(parseStored(itemText).resource ?? null)
 }
 
-/** Parses the text of a stored object. */
 export function parseStored(text: string): JsonObject {
   const value: Json = storedJson(text)
   return isJsonObject(value) ? value : {}
 }
 
-/** A resource as stored in the ledger. */
 export interface StoredResource {
   readonly id: string
   /** The resource as canonical JSON. */
@@ -96,7 +93,6 @@ export interface Selection {
   readonly offset: number
 }
 
-/** Returns the selection of all resources of `type`. */
 export function selectAll(type: TypeDeclaration): Selection {
   return { type, where: null, order: [], limit: null, offset: 0 }
 }
@@ -133,7 +129,6 @@ export class ResourceOrder {
   }
 }
 
-/** A change of one resource. */
 export type ResourceChange =
   | {
       readonly kind: 'create' | 'update'
@@ -146,7 +141,6 @@ export type ResourceChange =
     }
   | { readonly kind: 'delete'; readonly target: Target }
 
-/** A revision of a resource. */
 export interface ResourceRevision {
   /** Packed position of the entry. */
   readonly position: number
@@ -169,7 +163,6 @@ export interface RecordedTransaction {
   readonly position: number
 }
 
-/** Returns the change that creates or replaces a resource. */
 export function toWrite(
   kind: 'create' | 'update',
   target: Target,
@@ -185,7 +178,6 @@ interface RawBlock {
   readonly entries: readonly string[]
 }
 
-/** The changes of a network in one block. */
 export interface NetworkBlock {
   readonly height: number
   readonly changes: readonly ResourceChange[]
@@ -273,7 +265,6 @@ export class ResourceDatabase implements ResourceReader {
     this.#registries = registries
   }
 
-  /** Returns a resource, or null if it does not exist. */
   async read(target: Target): Promise<StoredResource | null> {
     if (REGISTRY_TYPES.has(target.type)) return this.#registries.read(target)
     const itemId = formatItemId(target)
@@ -312,7 +303,6 @@ export class ResourceDatabase implements ResourceReader {
     return []
   }
 
-  /** Yields the selected resources, page by page. */
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
     const { type, where, order, limit, offset } = selection
     if (REGISTRY_TYPES.has(type.qualifiedName)) {
@@ -333,7 +323,6 @@ export class ResourceDatabase implements ResourceReader {
     }
   }
 
-  /** Counts the selected resources, ignoring `limit` and `offset`. */
   async count(selection: Selection): Promise<number> {
     const { type, where } = selection
     if (REGISTRY_TYPES.has(type.qualifiedName)) return this.#registries.count(selection)

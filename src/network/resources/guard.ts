@@ -257,7 +257,7 @@ export class Guard implements ResourceReader {
     return countRows(this.select({ ...selection, order: [], limit: null, offset: 0 }))
   }
 
-  /** Whether the caller may read a resource whatever its content is; null if that depends on the content. */
+  /** Whether the caller may read a resource with any content; null if that depends on the content. */
   readsAlways({ type, id }: Target): boolean | null {
     const declared = requireType(this.definition.model, type)
     return this.#control.allowsAll('READ', declared, this.#context, id)

@@ -26,8 +26,8 @@ const HISTORY_MS_MAX = 20_000
 
 /**
  * Returns at most `limit` revisions of a resource that the caller may read. The access rules decide about each revision
- * by its own content. A resource that does not exist has a history only for a caller who may read it whatever it
- * contains, so that nobody can tell a deleted resource from one that he may not read.
+ * by its own content. A resource that does not exist has a history only for a caller who may read it with
+ * any content, so that nobody can tell a deleted resource from one that he may not read.
  * Errors: RESOURCE_NOT_FOUND; StoreError (SEARCH_TOO_LARGE).
  */
 export async function resourceHistory(

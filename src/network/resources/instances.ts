@@ -85,7 +85,6 @@ export function requireResource(
   return checked
 }
 
-/** Returns the error RESOURCE_INVALID with `problems`. */
 export function resourceInvalid(problems: readonly Problem[]): NetworkError {
   const [first] = problems
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
@@ -162,7 +161,6 @@ export function resourceTaken(type: TypeDeclaration, id: string): NetworkError {
   )
 }
 
-/** Returns the error for requests to a removed network. */
 export function networkRemoved(name: string): NetworkError {
   return new NetworkError('NETWORK_REMOVED', `the network ${name} was removed`)
 }

@@ -6,7 +6,6 @@ import type { Script } from './guest.ts'
 /** The files of the program, in order of their dependencies. */
 const PARTS = ['resources', 'validation', 'locale', 'program']
 
-/** The scripts that a guest loads. */
 export interface GuestScripts {
   /** See `GuestOptions.program`. */
   readonly program: Script

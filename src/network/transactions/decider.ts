@@ -43,7 +43,6 @@ import type { Scripts } from './scripts.ts'
 export interface DeciderParts {
   readonly definition: NetworkDefinition
   readonly scripts: Scripts
-  /** The durable resources. */
   readonly database: ResourceReader
   /** The changes that record the network itself, to be recorded with its first change; empty if it is in the ledger. */
   readonly deployment: readonly Change[]
@@ -51,7 +50,6 @@ export interface DeciderParts {
   readonly log: (line: LogLine) => void
 }
 
-/** A request with its caller and its time. */
 export interface TimedRequest {
   readonly caller: Caller
   readonly stamp: Stamp
@@ -163,7 +161,6 @@ export class Decider {
     return { draft, reply: values }
   }
 
-  /** Replaces one resource. */
   async #update(change: Kind<'update'>, guard: Guard, stamp: Stamp): Promise<DraftedChange> {
     const { id, body, isPatch, expects } = change
     const type = this.#requireType(change.type)
@@ -192,7 +189,6 @@ export class Decider {
     return { draft, reply: [] }
   }
 
-  /** Runs the processors of a transaction. */
   async #submit({ type: name, fields }: Kind<'submit'>, guard: Guard, stamp: Stamp) {
     const { definition, scripts, log } = this.#parts
     const type = this.#requireType(name)

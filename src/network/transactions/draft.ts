@@ -16,7 +16,6 @@ import { requireReferences } from '../resources/references.ts'
 /** The outcome of a request, before it is recorded. */
 export interface DraftedChange {
   readonly draft: Draft
-  /** Events of processors. */
   readonly events?: readonly JsonObject[]
   readonly reply: Json
 }

@@ -47,7 +47,6 @@ export type IdentityChange =
   | { readonly kind: 'bindIdentity'; readonly participant: string; readonly certificate: string }
   | { readonly kind: 'revokeIdentity'; readonly id: string }
 
-/** A request to issue an identity. */
 export interface IdentityRequest {
   /** The relationship to the identity's participant, as sent by the client. */
   readonly participant: string
@@ -104,7 +103,6 @@ export interface ThreadStart {
       }
 }
 
-/** The progress of a verification. */
 export interface VerificationProgress {
   /** Height of the block being replayed. */
   readonly height: number
@@ -138,7 +136,6 @@ export type ToThread =
   /** See `StoreReader.requireTimeline`. */
   | { readonly timeline: number }
 
-/** Messages from the thread. */
 export type FromThread =
   | { readonly ready: true }
   /** The thread could not start. */

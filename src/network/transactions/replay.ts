@@ -12,7 +12,6 @@ import { Decider } from './decider.ts'
 import type { NetworkVerification, VerificationProgress } from './messages.ts'
 import { type ScriptSettings, Scripts } from './scripts.ts'
 
-/** A transaction as recorded in the ledger. */
 interface RecordedTransaction {
   readonly target: Target
   readonly resource: JsonObject

@@ -91,7 +91,7 @@ const EXPECTED: readonly string[] = [
 ]
 
 /**
- * Describes the tables, with one line per object that can change what a statement reads or writes. Other objects of the
+ * Describes the tables, with one line per object that can change the effect of a statement. Other objects of the
  * database, such as those of extensions, do not concern the store.
  */
 const DESCRIPTION = `WITH tables AS (

@@ -69,7 +69,7 @@ export class Compaction {
     const isBusy = this.#running !== null || performance.now() < this.#pausedUntilMs
     if (isBusy || this.#isClosed) return null
     const startedMs = performance.now()
-    // Whatever the failure is, the erasures stay listed as uncompacted, and a later call tries again.
+    // After any failure, the erasures stay listed as uncompacted, and a later call tries again.
     this.#running = this.#run()
       .catch(() => {})
       .finally(() => {

@@ -7,7 +7,6 @@ import { ConnectionLost, innerMessage, toStoreError } from './errors.ts'
 import { GUARD_QUERY, guarded, type ServerState } from './guards.ts'
 import { retrying } from './retry.ts'
 
-/** A value of a parameter `$n`. */
 export type Parameter = Value | boolean | readonly string[]
 
 export interface Statement {

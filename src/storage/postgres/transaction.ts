@@ -39,13 +39,12 @@ export class WriteSession implements Queries {
   readonly #options: ConnectionOptions
   #connection: Connection | null
   #isInTransaction = false
-  /** See `expect`. */
   #expected: Locked | null = null
   /** The last block acknowledged to a caller. Every new connection must contain it. */
   #pin: Pick<Head, 'height' | 'id'> | null = null
   /** The newest block that this process has read or signed. Every new connection must contain it. */
   #seen: Pick<Head, 'height' | 'id'> | null = null
-  /** Whether the current server is known to have `#seen`. */
+  /** Whether the current server has `#seen`, as far as this process knows. */
   #hasSeen = false
   /** Timeline of the last server. */
   #timeline: number
@@ -103,7 +102,7 @@ export class WriteSession implements Queries {
 
   /**
    * Expects the store to be in the state `expected`, in which this session has left it. Then the next read begins the
-   * transaction in the same round trip, and a commit without a read before it needs no transaction of its own. Returns
+   * transaction in the same round trip, and a commit without a read before it needs no separate transaction. Returns
    * false without effect if the store certainly has another state.
    */
   expect(expected: Locked): boolean {

@@ -130,7 +130,7 @@ function keepMatches(items: FoundItem[], where: Where, text: boolean): void {
 /**
  * Reads the items at the positions of a scan, checks and sorts them, and applies offset and limit. Each piece is
  * bounded and reads its own view of the store, so that a search blocks neither the event loop nor the restart of the
- * writer's WAL. Whoever takes a piece empties it: a suspended generator keeps its temporary values in memory, so items
+ * writer's WAL. The receiver of a piece empties it: a suspended generator keeps its temporary values in memory, so items
  * are handled in plain functions.
  */
 class Search {

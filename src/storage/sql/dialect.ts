@@ -1,7 +1,6 @@
 import type { Where } from '../../filter/index.ts'
 import type { Row } from './rows.ts'
 
-/** A value of a parameter. */
 export type Value = string | number | Uint8Array | null
 
 /** SQL with the values of its first placeholders. `text` never contains text from a request. */
@@ -14,13 +13,11 @@ export interface CompiledWhere {
 
 /** Runs the reads of one engine. Errors: STORE_DAMAGED, STORE_FAILED, STORE_UNAVAILABLE. */
 export interface SqlReads {
-  /** Returns all rows, converted. */
   all<Result>(
     sql: string,
     values: readonly Value[],
     convert: (row: Row) => Result,
   ): Promise<Result[]>
-  /** Returns the first row, converted, or null. */
   first<Result>(
     sql: string,
     values: readonly Value[],

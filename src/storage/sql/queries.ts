@@ -8,6 +8,5 @@ export interface SqlStatement {
 
 /** Runs statements that both engines understand, with parameters `$1`, `$2` and so on. */
 export interface SqlRows {
-  /** Returns the rows of a statement. */
   rows(text: string, values: readonly Value[]): Promise<Row[]>
 }

@@ -49,7 +49,6 @@ export class IndexBuild {
     this.collected = collected
   }
 
-  /** Returns the next `count` entries. */
   take(count: number): IndexEntry[] {
     if (!this.#isSorted) this.#chunks.sort((one, other) => (first(one) < first(other) ? -1 : 1))
     this.#isSorted = true

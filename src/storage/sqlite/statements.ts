@@ -16,7 +16,6 @@ export class Query {
     this.#sql = sql
   }
 
-  /** Returns the first row, or undefined. */
   get(...values: Value[]): Row | undefined {
     // The driver's types only describe rows as objects; with setReturnArrays they are arrays.
     return this.#prepared().get(...values) as unknown as Row | undefined

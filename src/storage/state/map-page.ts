@@ -83,7 +83,7 @@ const CHILD_SUM_AT = 1 + HASH_BYTES
 const CHILD_BYTES = CHILD_SUM_AT + CRC_BYTES
 const INNER = 1
 const LEAVES = 0
-/** Start of most values, and the text that stands for it. */
+/** Start of most values, and its shorter form. */
 const PLAIN = '{"position":"'
 
 /**

@@ -100,7 +100,6 @@ export class StateFile {
     }
   }
 
-  /** Returns the pages of map `map`. */
   pages(map: number): PageStore {
     const { read, write, remove } = this.#queries
     return {
@@ -142,7 +141,7 @@ export class StateFile {
     if (this.#queries.removeSome.run(map) === 0) this.#queries.forgetRemoved.run(map)
   }
 
-  /** Removes the whole state, so that it is followed from the first block again. */
+  /** Removes the whole state, so that it is computed from the first block again. */
   clear(): void {
     this.transaction(() => {
       this.#database.exec('DELETE FROM pages; DELETE FROM removed')

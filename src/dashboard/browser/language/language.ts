@@ -49,7 +49,7 @@ function firstLanguage(): string {
   return wanted.find((tag) => Object.hasOwn(LANGUAGES, tag)) ?? 'en'
 }
 
-/** Returns the locale for dates and numbers: the browser's, whatever the language of the texts. */
+/** Returns the locale for dates and numbers: the browser's, independent of the language of the texts. */
 function locale(): string | undefined {
   // Chromium without a configured locale reports `en-US@posix`, which `Intl` rejects.
   return navigator.languages[0]?.split('@')[0]

@@ -3,7 +3,7 @@ import { toFileName } from '../../../base/visible.js'
 /** Time after which the memory of a saved file is released. By then, the browser has read the file. */
 const RELEASE_MS = 60_000
 
-/** Saves `content` as a download whose name shows what it is. */
+/** Saves `content` as a download with this name. */
 export function saveFile(name: string, content: Blob | string, type = 'text/plain'): void {
   const blob = typeof content === 'string' ? new Blob([content], { type }) : content
   const link = document.createElement('a')

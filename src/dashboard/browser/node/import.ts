@@ -1,7 +1,7 @@
 import { fileRecords } from '../../../exchange/portable.ts'
 import { type LocatedChange, type RefusedChange, recordBatches } from './batches.ts'
 
-/** What happens to a record whose id exists: it is refused, left out, or replaces the item. */
+/** The rule for a record whose id exists: it is refused, left out, or replaces the item. */
 export type ExistingPolicy = 'fail' | 'skip' | 'replace'
 
 export interface RefusedLine {

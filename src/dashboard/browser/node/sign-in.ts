@@ -10,7 +10,7 @@ export interface SignInOffer {
   readonly parameters: string
 }
 
-/** What the page remembers while the user is at the issuer. */
+/** The memory of the page while the user is at the issuer. */
 interface Started {
   readonly verifier: string
   readonly state: string

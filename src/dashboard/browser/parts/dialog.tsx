@@ -7,7 +7,6 @@ import { useAction } from './hooks.ts'
 import { Button, Field } from './layout.tsx'
 import { FailureNotice, showMessage } from './notices.tsx'
 
-/** The ends of a dialog. */
 export interface DialogEnds {
   readonly close: () => void
   /** Called after the action has succeeded and the dialog is closed. */

@@ -37,7 +37,7 @@ export function Trail({ children }: { children?: ComponentChildren }): JSX.Eleme
   )
 }
 
-/** A button. `subject` is what the button concerns, for screen readers, if several buttons have the same text. */
+/** A button. `subject` tells buttons with equal texts apart, for screen readers. */
 export function Button(
   props: JSX.IntrinsicElements['button'] & { text: string; subject?: string; act: () => unknown },
 ): JSX.Element {
@@ -134,7 +134,7 @@ export function Choice(props: {
   )
 }
 
-/** Names of buttons and what they do. A button is disabled if its `go` is null. */
+/** Names and actions of buttons. A button is disabled if its `go` is null. */
 type PageButtons = readonly (readonly [text: string, go: (() => void) | null])[]
 
 /** Content that is rendered only while it is open. */

@@ -58,7 +58,6 @@ export function nodePath(path: string): string | null {
   return names.some((name) => name === '' || /[.,]/.test(name)) ? null : names.join('.')
 }
 
-/** Returns the member of `item` at `path`, or undefined. */
 export function findMember(item: unknown, path: string): unknown {
   return followPath(item, parsePath(path))
 }

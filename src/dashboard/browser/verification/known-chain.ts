@@ -21,7 +21,7 @@ export function mergeKnown(before: Remembered | null, chain: Remembered): Rememb
   return { ...before, ...chain, size, root }
 }
 
-/** The key of a node, and what this browser knows about the node. */
+/** The key of a node, and the knowledge of this browser about the node. */
 export interface KnownNode {
   readonly serverId: number
   /** The verifier key, as returned by the node. */

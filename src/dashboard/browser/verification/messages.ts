@@ -13,7 +13,6 @@ export interface VerifyRequest {
   readonly tokens?: InstanceType<typeof MessagePort> | null
 }
 
-/** The messages of a worker to the page. */
 export type WorkerMessage =
   | { readonly kind: 'progress'; readonly progress: Progress }
   | { readonly kind: 'verdict'; readonly verdict: Verdict }

@@ -40,7 +40,6 @@ export function SelectionBar(props: {
   selection: ItemSelection
   /** Number of all matching items, or null if it is not known. */
   matches: number | null
-  /** The items of the page. */
   page: readonly ListedItem[]
   choose: (items: ItemSelection['items']) => void
   ask: (asked: 'patch-many' | 'delete-many') => void

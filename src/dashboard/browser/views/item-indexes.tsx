@@ -98,7 +98,7 @@ function IndexProgress({ done, total }: { done: number; total: number }): JSX.El
   )
 }
 
-/** Tells what an order costs, and offers an index if the order has none. */
+/** Shows the cost of an order, and offers an index if the order has none. */
 export function OrderCost(props: {
   path: string
   indexes: DatabaseIndexes

@@ -23,7 +23,7 @@ async function ask(kind, fields) {
 }
 
 /**
- * The current call. `unresolved`: whether it needed what was not sent. `isShort`: whether long members were left out.
+ * The current call. `unresolved`: whether it needed a value that was not sent. `isShort`: whether long members were left out.
  * `acceptsResources`: whether a relationship in JSON may be a resource. `isMaking`: whether a script makes relationships.
  */
 const CALL = { unresolved: false, isShort: false, acceptsResources: false, isMaking: false }
@@ -392,7 +392,7 @@ function jsonOf(instance) {
   for (const [name, value] of Object.entries(values)) {
     if (value === undefined || value === null) continue
     const property = properties[name]
-    // The network refuses an undeclared property whatever its value is, so an object is sent as null.
+    // The network refuses an undeclared property with any value, so an object is sent as null.
     if (property === undefined) json[name] = typeof value === 'object' ? null : value
     else if (Array.isArray(value)) {
       json[name] = value.map((element) => jsonValueOf(name, property, element, shownId))
