@@ -13,7 +13,7 @@ beforeEach(async () => {
 })
 
 describe('attachments', () => {
-  it('are returned byte for byte with their type and name, and the ledger records their SHA-256', async () => {
+  it('attachments are returned byte for byte with their type and name, and the ledger records their SHA-256', async () => {
     const bytes = Buffer.from(Array.from({ length: 300_000 }, (_, at) => (at * 31) & 255))
     const type = 'text/html; charset="utf-8"'
     const reply = await at.put('Größe 台帳.html', bytes, { 'content-type': type })
@@ -62,7 +62,7 @@ describe('attachments', () => {
     ])
   })
 
-  it('are listed in the order of their names, with limit and offset, and are not part of the item', async () => {
+  it('attachments are listed in the order of their names, with limit and offset, and are not part of the item', async () => {
     for (const name of ['c', 'a', 'b', 'é']) await at.put(name, `content of ${name}`)
     const list = async (query: string) =>
       (await at.node.send('GET', `${ITEM}/attachments${query}`)).json
@@ -84,7 +84,7 @@ describe('attachments', () => {
     expect((await at.node.send('GET', ITEM)).text).toBe('{"status":true,"item":{"id":"a"}}')
   })
 
-  it('are replaced by a PUT with the same name, and the old bytes stay on disk because an entry refers to them', async () => {
+  it('attachments are replaced by a PUT with the same name, and the old bytes stay on disk because an entry refers to them', async () => {
     await at.put('n', 'old', { 'content-type': 'text/a' })
     await at.put('n', 'new', { 'content-type': 'text/b' })
     const { text, headers } = await at.get('n')
@@ -96,7 +96,7 @@ describe('attachments', () => {
     ])
   })
 
-  it('disappear when they, their item or their database are deleted', async () => {
+  it('attachments disappear when they, their item or their database are deleted', async () => {
     await at.put('n', TEXT)
     const deleted = await at.node.send('DELETE', `${ITEM}/attachments/n`)
     expect([deleted.status, deleted.text]).toEqual([200, '{"status":true}'])
@@ -130,14 +130,14 @@ describe('attachments', () => {
     expect(await at.names()).toEqual([])
   })
 
-  it('can be empty', async () => {
+  it('attachments can be empty', async () => {
     expect((await at.put('nothing', '')).json.attachment).toMatchObject({ length: 0 })
     const { status, text, headers } = await at.get('nothing')
     expect([status, text, headers.get('content-length')]).toEqual([200, '', '0'])
     expect((await at.get('nothing', { range: 'bytes=0-' })).status).toBe(416)
   })
 
-  it('can be read from a node without a folder, and survive the restart of a node with a folder', async () => {
+  it('attachments can be read from a node without a folder, and survive the restart of a node with a folder', async () => {
     const passing = await startLedgerNode()
     onTestFinished(() => passing.close())
     await passing.send('POST', '/api/fruit')
@@ -276,7 +276,7 @@ describe('ranges and preconditions', () => {
 })
 
 describe('browsers', () => {
-  it('cannot execute an upload or show it in a frame', async () => {
+  it('browsers cannot execute an upload or show it in a frame', async () => {
     await at.put('x.js', 'alert(1)', { 'content-type': 'text/javascript' })
     for (const use of ['script', 'style', 'worker', 'serviceworker', 'object', 'embed']) {
       const reply = await at.get('x.js', { 'sec-fetch-dest': use, 'sec-fetch-site': 'same-origin' })

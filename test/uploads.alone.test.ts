@@ -76,7 +76,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(bare.json.code).toBe('DATABASE_NOT_FOUND')
   })
 
-  it('is rejected if the key is invalid, and is executed again with the same key after a failed precondition', async () => {
+  it('an upload with an Idempotency-Key is rejected if the key is invalid, and is executed again with the same key after a failed precondition', async () => {
     const odd = await at.put('n', TEXT, { 'idempotency-key': 'a b' })
     expect([odd.status, odd.json.code]).toEqual([400, 'IDEMPOTENCY_KEY_INVALID'])
     const send = () => at.put('n', TEXT, { ...KEY, 'if-match': `"${shaOf('old')}"` })
@@ -139,7 +139,7 @@ describe('an upload', () => {
     await until('a reply with 408 has arrived', () => living.received().includes('408'))
   })
 
-  it('above the size limit gets 413, before its body is read if the length is declared, and otherwise when the body exceeds the limit', async () => {
+  it('an upload above the size limit gets 413, before its body is read if the length is declared, and otherwise when the body exceeds the limit', async () => {
     await at.node.close()
     at = await AttachedNode.start({ attachmentBytesMax: 100_000 })
     expect((await at.put('n', Buffer.alloc(100_000))).status).toBe(200)
@@ -162,7 +162,7 @@ describe('an upload', () => {
     ])
   })
 
-  it('beyond 64 concurrent uploads gets 503', async () => {
+  it('an upload beyond 64 concurrent uploads gets 503', async () => {
     const head = 'Content-Length: 100'
     const arriving = []
     for (let at = 0; at < 64; at += 1) arriving.push(await beginUpload(head, 'some'))
@@ -174,7 +174,7 @@ describe('an upload', () => {
     expect((await at.put('n', TEXT)).status).toBe(200)
   })
 
-  it('is rejected if it does not match its Content-Digest or Repr-Digest header', async () => {
+  it('an upload is rejected if it does not match its Content-Digest or Repr-Digest header', async () => {
     const right = `sha-256=:${hash('sha256', TEXT, 'base64')}:`
     const wrong = `sha-256=:${hash('sha256', 'x', 'base64')}:`
     for (const header of ['content-digest', 'repr-digest']) {
@@ -228,7 +228,7 @@ describe('an upload', () => {
     expect(at.files()).toEqual([])
   })
 
-  it('whose item is deleted during the upload leaves no file; a concurrent upload of the same bytes is kept', async () => {
+  it('an upload whose item is deleted during the upload leaves no file; a concurrent upload of the same bytes is kept', async () => {
     await at.node.send('POST', '/api/fruit', { id: 'b' })
     const { socket, received } = await beginUpload(`Content-Length: ${TEXT.length}`, 'the quick')
     await until('the folder has one file', () => at.files().length === 1)

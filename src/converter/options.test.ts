@@ -8,7 +8,7 @@ const read = (fields: Record<string, string>) =>
   parseOptions(new Map(Object.entries(fields)), DEFAULTS)
 
 describe('the options', () => {
-  it('use their defaults if they are missing or empty', () => {
+  it('the options use their defaults if they are missing or empty', () => {
     const plain = {
       px: 2,
       defaultWidth: 100,
@@ -32,7 +32,9 @@ describe('the options', () => {
     [{ grayscale: 'on' }, { grayscale: true }],
     [{ grayscale: 'false' }, { grayscale: false }],
     [{ zoom: '400' }, { zoom: 400 }],
-  ])('are parsed from %j', (fields, expected) => expect(read(fields)).toMatchObject(expected))
+  ])('the options are parsed from %j', (fields, expected) =>
+    expect(read(fields)).toMatchObject(expected),
+  )
 
   it.each([
     { px: '547' },
@@ -47,7 +49,7 @@ describe('the options', () => {
     { resample: 'lanczos' },
     { grayscale: 'maybe' },
     { zoom: '9' },
-  ])('are rejected for %j, with the name of the field', (fields) => {
+  ])('the options are rejected for %j, with the name of the field', (fields) => {
     const [name = ''] = Object.keys(fields)
     expect(() => read(fields)).toThrow(
       expect.objectContaining({ code: 'FIELD_INVALID', message: expect.stringContaining(name) }),
@@ -58,7 +60,7 @@ describe('the options', () => {
 const CELLS_MAX = 10_000_000
 
 describe('the grid of an image', () => {
-  it('has the number of rows rounded down exactly, for images and columns of any size', () => {
+  it('the grid of an image has the number of rows rounded down exactly, for images and columns of any size', () => {
     const side = fc.integer({ min: 1, max: 100_000_000 })
     const count = fc.integer({ min: 1, max: COLUMNS_MAX })
     fc.assert(

@@ -21,7 +21,7 @@ function farthest(rgb: Uint8Array, painted: Uint8Array): number {
 }
 
 describe('a palette', () => {
-  it('has exactly the colours of the image if these are at most COLORS_MAX colours', () => {
+  it('a palette has exactly the colours of the image if these are at most COLORS_MAX colours', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 0xffffff }), { minLength: 1 }), (colors) => {
         const rgb = Uint8Array.from(colors.flatMap((c) => [c >>> 16, (c >>> 8) & 255, c & 255]))
@@ -54,7 +54,7 @@ describe('a palette', () => {
     },
   )
 
-  it('has at most the requested number of colours, and is exact if the image has no more colours than that', () => {
+  it('a palette has at most the requested number of colours, and is exact if the image has no more colours than that', () => {
     const few = fc.integer({ min: 1, max: 300 })
     fc.assert(
       fc.property(few, fc.integer({ min: 1, max: 400 }), fc.nat(), (most, count, seed) => {

@@ -37,7 +37,7 @@ function job(fields: Record<string, string> = {}, bytes: Uint8Array = image): Jo
 const LARGE = { width: '1200', height: '1200' }
 
 describe('conversion workers', () => {
-  it('return the same bytes as a conversion in the main process, for several jobs', async () => {
+  it('conversion workers return the same bytes as a conversion in the main process, for several jobs', async () => {
     const workers = workersWith({ workers: 1 })
     const here = await convert(job())
     const expected = Buffer.concat(Array.from(here.pieces, (piece) => piece.bytes))
@@ -53,7 +53,7 @@ describe('conversion workers', () => {
   })
 
   it.skipIf(process.platform === 'win32')(
-    'convert again after a lack of file descriptors',
+    'conversion workers convert again after a lack of file descriptors',
     async () => {
       // The limit is set for a process of its own, in which `workers` starts with no descriptor left.
       const program = `
@@ -80,7 +80,7 @@ describe('conversion workers', () => {
     },
   )
 
-  it('reject an invalid job with its error code, and convert the next job', async () => {
+  it('conversion workers reject an invalid job with its error code, and convert the next job', async () => {
     const workers = workersWith({ workers: 1 })
     const bad = job({}, Buffer.from('no image'))
     await expect(workers.start(bad, forever())).rejects.toMatchObject({
@@ -94,7 +94,7 @@ describe('conversion workers', () => {
     )
   })
 
-  it('release the worker of an aborted job, before and after its image is decoded', async () => {
+  it('conversion workers release the worker of an aborted job, before and after its image is decoded', async () => {
     const workers = workersWith({ workers: 1, queueMax: 1 })
     const early = new AbortController()
     const pending = workers.start(job(LARGE), early.signal)
@@ -109,19 +109,19 @@ describe('conversion workers', () => {
     await buffer((await workers.start(job(), forever())).product)
   })
 
-  it('abort a job if its workbook is not read within `stallMs`', async () => {
+  it('conversion workers abort a job if its workbook is not read within `stallMs`', async () => {
     const { product } = await workersWith({ stallMs: 1 }).start(job(LARGE), forever())
     const error = await new Promise((resolve) => product.once('error', resolve))
     expect(error).toMatchObject({ message: 'the product was not read in time' })
   })
 
-  it('abort a job that takes longer than `conversionMs`', async () => {
+  it('conversion workers abort a job that takes longer than `conversionMs`', async () => {
     await expect(workersWith({ conversionMs: 1 }).start(job(), forever())).rejects.toMatchObject({
       code: 'IMAGE_TOO_LARGE',
     })
   })
 
-  it('reject a job that exceeds the memory limit', async () => {
+  it('conversion workers reject a job that exceeds the memory limit', async () => {
     const workers = workersWith({ workers: 1, memoryBytesMax: 1 })
     // The image is large, so that decoding takes longer than the interval of the memory check.
     const large = sharp({ create: { width: 4_000, height: 4_000, channels: 3, background: 'red' } })
@@ -132,7 +132,7 @@ describe('conversion workers', () => {
     })
   })
 
-  it('reject jobs if the queue is full; `close` aborts running jobs, and later jobs are rejected', async () => {
+  it('conversion workers reject jobs if the queue is full; `close` aborts running jobs, and later jobs are rejected', async () => {
     const workers = workersWith({ workers: 1, queueMax: 0 })
     const { product } = await workers.start(job(LARGE), forever())
     await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })
@@ -142,7 +142,7 @@ describe('conversion workers', () => {
     await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })
   })
 
-  it('convert a job that arrives while an idle worker is being killed', async () => {
+  it('conversion workers convert a job that arrives while an idle worker is being killed', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     const workers = workersWith({ workers: 1, idleMs: 1_000 })

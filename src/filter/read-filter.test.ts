@@ -171,7 +171,7 @@ describe('with a model', () => {
       'FILTER_VALUE_WRONG /where/owner',
     ],
     ['an unknown value of `include`', { include: ['owner'] }, 'FILTER_VALUE_WRONG /include'],
-  ])('rejects %s', (_, filter, expected) => {
+  ])('a filter with a model rejects %s', (_, filter, expected) => {
     expect(refusal(() => json(filter, options))).toBe(expected)
   })
 })

@@ -140,7 +140,7 @@ describe('the order of sources', () => {
 })
 
 describe('the served set of rates', () => {
-  it('is never replaced by an older set', async () => {
+  it('the served set of rates is never replaced by an older set', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, clock, served } = setUp([first])
     await rates.refresh()
@@ -151,7 +151,7 @@ describe('the served set of rates', () => {
     expect(served()?.perEur.JPY).toBe(178.9)
   })
 
-  it('is replaced by newer rates of its own source for the same date; a lower source only confirms it', async () => {
+  it('the served set of rates is replaced by newer rates of its own source for the same date; a lower source only confirms it', async () => {
     const [first, second] = [
       new FakeSource('ecb', quote('2026-10-07')),
       new FakeSource('other', quote('2026-10-07', { JPY: 179.5 })),
@@ -170,7 +170,7 @@ describe('the served set of rates', () => {
     expect(accepted.length).toBe(2)
   })
 
-  it('is stale if no source has confirmed it for two hours', async () => {
+  it('the served set of rates is stale if no source has confirmed it for two hours', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, clock } = setUp([first])
     await rates.refresh()
@@ -180,14 +180,14 @@ describe('the served set of rates', () => {
     expect(rates.served?.staleFrom).toBe(clock.now() + 2 * 60 * MINUTE)
   })
 
-  it('is stale if its date is older than `staleAfterMs` (a week), even if it is confirmed', async () => {
+  it('the served set of rates is stale if its date is older than `staleAfterMs` (a week), even if it is confirmed', async () => {
     const first = new FakeSource('ecb', quote('2026-10-01'))
     const { rates } = setUp([first], { stored: quote('2026-09-30') })
     await rates.refresh()
     expect(rates.served?.staleFrom).toBe(Date.parse('2026-10-08'))
   })
 
-  it('is confirmed by the second source while the first source fails', async () => {
+  it('the served set of rates is confirmed by the second source while the first source fails', async () => {
     const live = new FakeSource('live', quote('2026-10-08T09:00:00Z'))
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, clock, served } = setUp([live, first])
@@ -199,7 +199,7 @@ describe('the served set of rates', () => {
     expect(rates.served?.confirmed).toEqual({ by: 'ecb', at: clock.now() })
   })
 
-  it('is not replaced, but confirmed by a live source whose rates are one day older', async () => {
+  it('the served set of rates is not replaced, but confirmed by a live source whose rates are one day older', async () => {
     const first = new FakeSource('ecb', quote('2026-10-06'))
     const { rates, served } = setUp([first], { stored: quote('2026-10-07') })
     await rates.refresh()
@@ -209,7 +209,7 @@ describe('the served set of rates', () => {
 })
 
 describe('an invalid source', () => {
-  it('is rejected while its date is in the future', async () => {
+  it('an invalid source is rejected while its date is in the future', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, served, clock, pollers } = setUp([first])
     await rates.refresh()
@@ -223,7 +223,7 @@ describe('an invalid source', () => {
     expect(served()?.asOf).toBe('2026-10-07')
   })
 
-  it('is logged at most once an hour, and once when it works again', async () => {
+  it('an invalid source is logged at most once an hour, and once when it works again', async () => {
     const first = new FakeSource('ecb', down())
     const { rates, clock, log } = setUp([first])
     for (let minutes = 0; minutes < 59; minutes += 1) {
@@ -240,7 +240,7 @@ describe('an invalid source', () => {
 })
 
 describe('the built-in set of rates', () => {
-  it('is replaced by live rates with the same or a later date, and not confirmed by older rates', async () => {
+  it('the built-in set of rates is replaced by live rates with the same or a later date, and not confirmed by older rates', async () => {
     for (const [date, source] of [
       ['2026-10-05', 'snapshot'],
       ['2026-10-06', 'ecb'],

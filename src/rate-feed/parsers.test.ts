@@ -88,7 +88,7 @@ describe('the ECB file', () => {
     `<!DOCTYPE x [<!ENTITY a "b">]>${ecbFile(DATE)}`,
     ecbFile(DATE).replace('<Cube>', '<!-- <Cube> -->'),
     ecbFile(DATE).replace('<Cube>', '<![CDATA[<Cube>]]>'),
-  ])('is rejected with a DTD, a comment or CDATA', (file) => {
+  ])('the ECB file is rejected with a DTD, a comment or CDATA', (file) => {
     expect(() => parseEcb(file)).toThrow(expect.objectContaining({ code: 'MALFORMED' }))
   })
 
@@ -97,24 +97,24 @@ describe('the ECB file', () => {
     ecbFile('yesterday'),
     ecbFile('2026-10-07T00:00:00'),
     ecbFile('07.10.2026'),
-  ])('is rejected with an invalid date', (file) => {
+  ])('the ECB file is rejected with an invalid date', (file) => {
     expect(() => parseEcb(file)).toThrow(expect.objectContaining({ code: 'DATE_INVALID' }))
   })
 
-  it('is rejected with two dates or a duplicate currency', () => {
+  it('the ECB file is rejected with two dates or a duplicate currency', () => {
     expect(() => parseEcb(ecbFile(DATE) + ecbFile('2026-10-06'))).toThrow(RateSourceError)
     const twice = ecbFile(DATE).replace('</Cube>', "<Cube currency='USD' rate='1.14'/></Cube>")
     expect(() => parseEcb(twice)).toThrow(expect.objectContaining({ code: 'VALUE_INVALID' }))
   })
 
-  it('is parsed in linear time, even if it is malicious', () => {
+  it('the ECB file is parsed in linear time, even if it is malicious', () => {
     const hostile = `<Cube time='2026-10-07'>${"<Cube currency='USD' rate='".repeat(30_000)}`
     expect(() => parseEcb(hostile)).toThrow(expect.objectContaining({ code: 'INCOMPLETE' }))
   })
 })
 
 describe('a stored set of rates', () => {
-  it('is rejected if its checksum is wrong', () => {
+  it('a stored set of rates is rejected if its checksum is wrong', () => {
     const text = formatVectorDocument(vector)
     expect(parseVectorDocument(text).perEur.USD).toBe(1.13)
     const flipped = text.replace('1.13', '1.73')
@@ -123,21 +123,21 @@ describe('a stored set of rates', () => {
     )
   })
 
-  it('is rejected if it names a currency twice', () => {
+  it('a stored set of rates is rejected if it names a currency twice', () => {
     const twice = JSON.stringify(document).replace('"USD":', '"USD":9,"USD":')
     expect(() => parseVectorDocument(twice)).toThrow(
       expect.objectContaining({ code: 'MALFORMED', message: expect.stringContaining('duplicate') }),
     )
   })
 
-  it('is rejected if the source contains characters for header injection', () => {
+  it('a stored set of rates is rejected if the source contains characters for header injection', () => {
     const hostile = JSON.stringify({ ...document, source: 'x\r\nSet-Cookie: a=b' })
     expect(() => parseVectorDocument(hostile)).toThrow(
       expect.objectContaining({ code: 'MALFORMED' }),
     )
   })
 
-  it('is rejected if currencies are missing, with a list of these currencies', () => {
+  it('a stored set of rates is rejected if currencies are missing, with a list of these currencies', () => {
     const { NOK: _, SEK: __, ...perEur } = document.perEur
     const text = JSON.stringify({ ...document, perEur })
     expect(() => parseVectorDocument(text)).toThrow('NOK, SEK are missing')
@@ -154,5 +154,7 @@ describe('Retry-After', () => {
     ['Wed, 07 Oct 2026 10:00:00 GMT', 0],
     ['999999999', 86_400_000],
     ['soon', null],
-  ])('is parsed from %j to %j ms', (header, ms) => expect(parseRetryAfter(header, now)).toBe(ms))
+  ])('Retry-After is parsed from %j to %j ms', (header, ms) =>
+    expect(parseRetryAfter(header, now)).toBe(ms),
+  )
 })

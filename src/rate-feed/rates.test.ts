@@ -68,7 +68,7 @@ describe('CNH', () => {
     ['is CNY if the source does not quote CNH', { CNY }, CNY],
     ['has its own rate if the source quotes both', { CNY, CNH: CNY * 1.01 }, CNY * 1.01],
     ['has its own rate if the source does not quote CNY', { CNH: CNY * 1.02 }, CNY * 1.02],
-  ])('%s', (_name, renminbi, cnh) => {
+  ])('CNH %s', (_name, renminbi, cnh) => {
     const quote = createQuote('2026-10-07', Object.entries({ ...others, ...renminbi }))
     expect(completeUnits(quote).CNH).toBe(cnh)
     expect(quote.perEur).toEqual({ ...others, ...renminbi })

@@ -178,7 +178,7 @@ describe('each source, simulated by a local server', () => {
 })
 
 describe('rates older than RATES_STALE_AFTER', () => {
-  it('are marked as stale in the body, with their date, as soon as they are one second older', async () => {
+  it('rates older than RATES_STALE_AFTER are marked as stale in the body, with their date, as soon as they are one second older', async () => {
     const feed = await opened('snapshot')
     const asOfMs = Date.parse('2026-10-06')
     clock.advance(asOfMs + 5 * DAY - clock.now())
@@ -192,7 +192,7 @@ describe('rates older than RATES_STALE_AFTER', () => {
     expect((await feed.detail()).result).toEqual(old.result)
   })
 
-  it('are answered with an error in strict mode, even if a live source confirms them', async () => {
+  it('rates older than RATES_STALE_AFTER are answered with an error in strict mode, even if a live source confirms them', async () => {
     server.answer = send(ecbFile('2026-10-07'))
     const feed = await opened('ecb', { strict: true })
     await feed.refresh()
@@ -202,14 +202,14 @@ describe('rates older than RATES_STALE_AFTER', () => {
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
-  it('are marked as stale if RATES_STALE_AFTER is one day', async () => {
+  it('rates older than RATES_STALE_AFTER are marked as stale if RATES_STALE_AFTER is one day', async () => {
     const feed = await opened('snapshot', { staleAfterMs: DAY })
     expect(JSON.parse((await answerOf(feed)).body).result.stale).toBe(true)
   })
 })
 
 describe('500 requests before the first rates', () => {
-  it('cause one request to the source', async () => {
+  it('500 requests before the first rates cause one request to the source', async () => {
     const feed = feedWith(server, clock, 'ecb')
     onTestFinished(() => feed.close())
     server.answer = send(REPLIES.ecb ?? '')
@@ -219,7 +219,7 @@ describe('500 requests before the first rates', () => {
     expect(answers[0]?.headers['x-rates-source']).toBe('ecb')
   })
 
-  it('fail after ten seconds if no source replies', async () => {
+  it('500 requests before the first rates fail after ten seconds if no source replies', async () => {
     const feed = feedWith(server, clock, 'ecb', {}, { get: () => new Promise(() => {}) })
     const waiting = answerOf(feed)
     clock.advance(10_000)

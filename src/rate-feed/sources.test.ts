@@ -40,7 +40,7 @@ afterEach(async () => {
 describe('the last good set of rates', () => {
   const path = () => join(folder, 'rates.json')
 
-  it('is stored in the system folder, and served as lastgood and stale after a restart', async () => {
+  it('the last good set of rates is stored in the system folder, and served as lastgood and stale after a restart', async () => {
     server.answer = send(ecbFile(GOOD_DATE))
     const first = await opened('ecb,lastgood,snapshot', { folder })
     await first.refresh()
@@ -73,7 +73,7 @@ describe('the last good set of rates', () => {
     ],
     ['longer than any set of rates', ' '.repeat(2_000_000)],
   ])(
-    'is replaced by the built-in set of rates, with a warning, if the file is %s',
+    'the last good set of rates is replaced by the built-in set of rates, with a warning, if the file is %s',
     async (_, text) => {
       writeFileSync(path(), text)
       const log = new MemoryLog()
@@ -83,7 +83,7 @@ describe('the last good set of rates', () => {
     },
   )
 
-  it('is replaced by the built-in set of rates at once if its file is not a regular file', async () => {
+  it('the last good set of rates is replaced by the built-in set of rates at once if its file is not a regular file', async () => {
     symlinkSync('/dev/zero', path())
     const feed = await opened('lastgood,snapshot', { folder })
     expect((await feed.detail()).meta.source).toBe('snapshot')
@@ -113,7 +113,7 @@ describe('the operator’s own set of rates', () => {
     return `file:${join(folder, 'own.json')}`
   }
 
-  it('is served from the start if it comes from a file, which is read again later', async () => {
+  it('the operator’s own set of rates is served from the start if it comes from a file, which is read again later', async () => {
     const entry = write({ source: 'desk', asOf: GOOD_DATE, perEur: { ...PER_EUR, CNH: 7.58 } })
     const feed = await opened(`${entry},snapshot`)
     const { meta } = await feed.detail()
@@ -124,7 +124,7 @@ describe('the operator’s own set of rates', () => {
     expect((await feed.detail()).result.rate.EURUSD).toBe(1.14)
   })
 
-  it('has the source name file, file2 … instead of its path', async () => {
+  it('the operator’s own set of rates has the source name file, file2 … instead of its path', async () => {
     const entry = write({ source: 'desk', asOf: GOOD_DATE, perEur: PER_EUR })
     const feed = await opened(`file:${join(folder, 'absent.json')},${entry}`)
     await feed.refresh()
@@ -141,7 +141,7 @@ describe('RATES_SOURCES', () => {
     ['file:', /needs a path/],
     ['url:https://example.com/v', /unknown source/],
     [Array.from({ length: 17 }, (_, n) => `file:${n}`).join(), /more than 16/],
-  ])('is rejected for %s with a reason', (text, message) => {
+  ])('RATES_SOURCES is rejected for %s with a reason', (text, message) => {
     expect(() => parseSourceList(text)).toThrow(SourceListError)
     expect(() => parseSourceList(text)).toThrow(message)
   })

@@ -50,7 +50,7 @@ describe('a list of users', () => {
     expect(() => addUser(full, user('x'))).toThrow(expect.objectContaining({ code: 'USERS_FULL' }))
   })
 
-  it('is stored with password hashes only, in a file that only the owner can read', async () => {
+  it('a list of users is stored with password hashes only, in a file that only the owner can read', async () => {
     const users = usersInFolder(folder)
     const passwordHash = await hashPassword('secret words')
     await users.change((list) => addUser(list, { ...user('ada'), passwordHash }))
@@ -72,7 +72,7 @@ describe('a list of users', () => {
     ['a password instead of a hash', { users: [{ ...user('ada'), passwordHash: 'words' }] }],
     ['an `admin` that is not a boolean', { users: [{ ...user('ada'), admin: 1 }] }],
     ['a duplicate user', { users: [user('ada'), user('ada')] }],
-  ])('is rejected as damaged if its file contains %s', async (_, content) => {
+  ])('a list of users is rejected as damaged if its file contains %s', async (_, content) => {
     await writeFile(join(folder, 'users.json'), JSON.stringify(content))
     const users = usersInFolder(folder)
     expect(() => users.current()).toThrow(expect.objectContaining({ code: 'FILE_DAMAGED' }))
@@ -80,7 +80,7 @@ describe('a list of users', () => {
 })
 
 describe("an operator's file of users", () => {
-  it('may contain passwords, which are hashed when the file is read, and password hashes', async () => {
+  it("an operator's file of users may contain passwords, which are hashed when the file is read, and password hashes", async () => {
     const made = await hashPassword('b')
     const path = await fileOf([
       { name: 'ada', password: 'a', admin: true },
@@ -92,7 +92,7 @@ describe("an operator's file of users", () => {
     expect(bob).toEqual({ name: 'bob', passwordHash: made, admin: false })
   })
 
-  it('is rejected with the position of each error and without passwords', async () => {
+  it("an operator's file of users is rejected with the position of each error and without passwords", async () => {
     const bad: [unknown, string][] = [
       ['', 'is not JSON'],
       ['[{"name":"ada","password":"hunter2"', 'is not JSON'],
@@ -128,7 +128,7 @@ describe("an operator's file of users", () => {
 })
 
 describe('the users of a node', () => {
-  it('are by default one preset user on a loopback address; on other addresses, users must be configured', async () => {
+  it('the users of a node are by default one preset user on a loopback address; on other addresses, users must be configured', async () => {
     const book = await openUserDirectory({ file: null, folder: null, isLoopback: true })
     expect([...book.all().keys()]).toEqual(['demo'])
     expect(book.isPreset()).toBe(true)
@@ -142,7 +142,7 @@ describe('the users of a node', () => {
     ).rejects.toMatchObject({ code: 'USERS_NOT_CONFIGURED' })
   })
 
-  it("are the users of the operator's file and of the folder, without the preset user", async () => {
+  it("the users of a node are the users of the operator's file and of the folder, without the preset user", async () => {
     await usersInFolder(folder).change((list) => addUser(addUser(list, user('ada')), user('eve')))
     const file = await fileOf([{ name: 'ada', password: 'a', admin: true }])
     for (const isLoopback of [true, false]) {
@@ -155,7 +155,7 @@ describe('the users of a node', () => {
     }
   })
 
-  it('can change while the node is running', async () => {
+  it('the users of a node can change while the node is running', async () => {
     const users = usersInFolder(folder)
     await users.change((list) => addUser(list, user('ada')))
     const [near, far] = [

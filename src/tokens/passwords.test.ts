@@ -28,7 +28,7 @@ describe('a password hash', () => {
     expect(await hashPassword('x'.repeat(PASSWORD_LENGTH_MAX))).toContain('argon2id')
   })
 
-  it('can be imported only if it is valid argon2id with a limited cost', () => {
+  it('a password hash can be imported only if it is valid argon2id with a limited cost', () => {
     const [salt, digest] = ['A'.repeat(22), 'A'.repeat(43)]
     requirePasswordHash(`$argon2id$v=19$m=65536,t=3,p=4$${salt}$${digest}`)
     for (const bad of [

@@ -50,7 +50,7 @@ describe('a token', () => {
     })
   })
 
-  it('is rejected by a service with another audience or key', async () => {
+  it('a token is rejected by a service with another audience or key', async () => {
     const [first, second] = [await withSecret(), await inFolder()]
     const { token } = await issue(first)
     expect(await codeOf(first, token)).toBe('valid')
@@ -58,7 +58,7 @@ describe('a token', () => {
     expect(await codeOf(second, token)).toBe('TOKEN_INVALID')
   })
 
-  it('is valid until the end of the last second of its lifetime', async () => {
+  it('a token is valid until the end of the last second of its lifetime', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens, 86_400)
     clock.ms += 86_399_000
@@ -67,7 +67,7 @@ describe('a token', () => {
     expect(await codeOf(tokens, token)).toBe('TOKEN_INVALID')
   })
 
-  it('is checked for expiry, audience, keys and revocation even if it is cached', async () => {
+  it('a token is checked for expiry, audience, keys and revocation even if it is cached', async () => {
     const tokens = await inFolder()
     const other = await inFolder()
     const issued = [await issue(tokens), await issue(tokens), await issue(tokens)]
@@ -86,7 +86,7 @@ describe('a token', () => {
     expect(await codeOf(tokens, first ?? '')).toBe('TOKEN_INVALID')
   })
 
-  it('stays valid if the cache is full', async () => {
+  it('a token stays valid if the cache is full', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
     for (let count = 0; count < 1_100; count += 1) {
@@ -115,7 +115,7 @@ describe('a foreign or altered token', () => {
     return `${text}.${createHmac('sha256', SECRET).update(text).digest('base64url')}`
   }
 
-  it('is rejected, even if it is signed with the right key', async () => {
+  it('a foreign or altered token is rejected, even if it is signed with the right key', async () => {
     const tokens = await withSecret()
     const kid = kidOf((await issue(tokens)).token)
     const head = { alg: 'HS256', typ: 'JWT', kid }
@@ -192,7 +192,7 @@ describe('a foreign or altered token', () => {
     return token.slice(0, -1) + letters[letters.indexOf(token.at(-1) ?? '') + 1]
   }
 
-  it('is rejected with TOKEN_INVALID, for any string and any damage', async () => {
+  it('a foreign or altered token is rejected with TOKEN_INVALID, for any string and any damage', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
     const damaged = fc
@@ -298,7 +298,7 @@ describe('rotating', () => {
     expect(file.keys).toHaveLength(2)
   })
 
-  it('is rejected if the operator sets the secret', async () => {
+  it('rotating is rejected if the operator sets the secret', async () => {
     const rotation = (await withSecret()).rotate({ dropOld: true })
     await expect(rotation).rejects.toMatchObject({ code: 'KEYS_FIXED' })
   })

@@ -82,7 +82,7 @@ function describeValue(name: string, open: () => SharedValue<readonly number[]>)
       expect(value.current().toSorted((a, b) => a - b)).toEqual(numbers)
     })
 
-    it('is unchanged if the update function throws, and can be changed afterwards', async () => {
+    it(`a value in ${name} is unchanged if the update function throws, and can be changed afterwards`, async () => {
       const value = open()
       await value.change(() => [1])
       const fail = value.change(() => {

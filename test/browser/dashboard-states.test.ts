@@ -99,7 +99,7 @@ it('shows an invalid chain with a link to the invalid entry, and is accessible',
   await expectAccessible(page, 'broken-chain')
 })
 
-it('is accessible while it shows failures, loading and an expired session', async () => {
+it('the dashboard is accessible while it shows failures, loading and an expired session', async () => {
   const node = await startNode()
   await withOneItem(node)
   const { page } = await openPage(node)

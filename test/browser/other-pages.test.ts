@@ -52,7 +52,7 @@ async function openPage(
 }
 
 describe('the upload page of the converter', () => {
-  it('is accessible without a file, with a picture, and with a file that is not an image', async () => {
+  it('the upload page of the converter is accessible without a file, with a picture, and with a file that is not an image', async () => {
     const converter = await startConverter()
     open.push(converter)
     const { page, complaints } = await openPage(converter.url, '/page')
@@ -74,7 +74,7 @@ describe('the upload page of the converter', () => {
     await expectAccessible(page, 'converter-refused')
   })
 
-  it('is in Japanese in a Japanese browser, and Tab reaches every field', async () => {
+  it('the upload page of the converter is in Japanese in a Japanese browser, and Tab reaches every field', async () => {
     const converter = await startConverter()
     open.push(converter)
     const { page, complaints } = await openPage(converter.url, '/page', { locale: 'ja-JP' })

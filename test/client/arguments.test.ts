@@ -31,7 +31,7 @@ describe('a value in a request', () => {
     ],
     ['too many levels', { deep }, `body/deep${'/0'.repeat(63)} is nested deeper than 64`],
   ])(
-    'is refused if it contains %s; the error names the path, and no request is sent',
+    'a value in a request is refused if it contains %s; the error names the path, and no request is sent',
     async (_, item, message) => {
       const node = await fakeNode(WRITTEN)
       const timing = noted()
@@ -51,7 +51,7 @@ describe('a value in a request', () => {
     },
   )
 
-  it('is refused in a unit of work and in a filter if JSON cannot contain it', async () => {
+  it('a value in a request is refused in a unit of work and in a filter if JSON cannot contain it', async () => {
     const node = await fakeNode(WRITTEN)
     const ledger = new LedgerClient(node.url)
     const change = { method: 'create_item', db: 'fruit', item: { n: Number.NaN } } as const

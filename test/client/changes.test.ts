@@ -46,7 +46,7 @@ it('size returns the number of blocks from the start of the change feed, 0 for a
 })
 
 describe('changes', () => {
-  it('arrive once each and in order, over as many connections as needed', async () => {
+  it('changes arrive once each and in order, over as many connections as needed', async () => {
     const node = await fakeNode(
       SERVER_ID,
       events(
@@ -71,7 +71,7 @@ describe('changes', () => {
     expect(laterRequests[0]?.headers.authorization).toBe('Bearer t')
   })
 
-  it('are requested again after each disconnect, with delays that grow to five seconds until an event arrives', async () => {
+  it('changes are requested again after each disconnect, with delays that grow to five seconds until an event arrives', async () => {
     const empty = events(':\n\n')
     const node = await fakeNode(SERVER_ID, ...Array(9).fill(empty), events(event('1.0'), true))
     const timing = noted()
@@ -79,13 +79,13 @@ describe('changes', () => {
     expect(timing.waits).toEqual([100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000])
   })
 
-  it('resume after the last received position, even if it came without an event', async () => {
+  it('changes resume after the last received position, even if it came without an event', async () => {
     const node = await fakeNode(SERVER_ID, events('id: 9.3\n:\n\n'), events(event('10.0'), true))
     await take(new LedgerClient(node.url, { timing: noted() }).changes(), 1)
     expect(node.requests[2]?.headers['last-event-id']).toBe('9.3')
   })
 
-  it('end when the signal aborts, even while no event arrives', async () => {
+  it('changes end when the signal aborts, even while no event arrives', async () => {
     const node = await fakeNode(SERVER_ID, events(event('1.0'), true))
     const controller = new AbortController()
     const changes = new LedgerClient(node.url).changes({ signal: controller.signal })
@@ -95,7 +95,7 @@ describe('changes', () => {
     await expect(next).rejects.toThrow('enough')
   })
 
-  it('reject with the error of the node if another attempt cannot succeed', async () => {
+  it('changes reject with the error of the node if another attempt cannot succeed', async () => {
     const rejected = json(401, { status: false, code: 'TOKEN_INVALID', message: 'no longer' })
     const node = await fakeNode(SERVER_ID, events(event('1.0')), rejected)
     const changes = new LedgerClient(node.url, { timing: noted() }).changes()
@@ -103,7 +103,7 @@ describe('changes', () => {
     await expect(changes.next()).rejects.toMatchObject({ code: 'TOKEN_INVALID', status: 401 })
   })
 
-  it('reject if a proxy answers with an HTML page', async () => {
+  it('changes reject if a proxy answers with an HTML page', async () => {
     const node = await fakeNode(SERVER_ID, (response) => {
       response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Sign in</h1>')
     })
@@ -111,7 +111,7 @@ describe('changes', () => {
     await expect(changes.next()).rejects.toMatchObject({ code: 'REPLY_MALFORMED', status: 200 })
   })
 
-  it('close the connection when the caller leaves the loop', async () => {
+  it('changes close the connection when the caller leaves the loop', async () => {
     let closed: () => void = () => {}
     const isClosed = new Promise<void>((resolve) => {
       closed = resolve

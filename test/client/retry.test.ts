@@ -9,7 +9,7 @@ const GATEWAY = (response: Parameters<typeof broken>[0]) => {
 const CREATED = json(200, { status: true, id: 'x' }, { 'ledger-position': '1/4.0', etag: '"4.0"' })
 
 describe('a change that fails temporarily', () => {
-  it('is repeated with the same idempotency key until the node answers', async () => {
+  it('a change that fails temporarily is repeated with the same idempotency key until the node answers', async () => {
     const node = await fakeNode(BUSY, broken, GATEWAY, CREATED)
     const timing = noted()
     const fruit = new LedgerClient(node.url, { timing }).database('fruit')
@@ -35,7 +35,7 @@ describe('a change that fails temporarily', () => {
     expect(timing.waits).toEqual([50, 100, 200, 400, 800, 1600, 2500, 2500])
   })
 
-  it('is repeated at most 20 times', async () => {
+  it('a change that fails temporarily is repeated at most 20 times', async () => {
     const node = await fakeNode(broken)
     const ledger = new LedgerClient(node.url, { timing: noted(), retries: 1_000_000 })
     await expect(ledger.databases()).rejects.toMatchObject({ code: 'UNREACHABLE', status: 0 })

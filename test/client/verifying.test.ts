@@ -285,7 +285,7 @@ async function believedLies(node: LedgerNode, method: Method, exists: boolean) {
   return believed
 }
 
-it('believes no older revision and no absence after any method that shows a revision', async () => {
+it('a verifying client believes no older revision and no absence after any method that shows a revision', async () => {
   const node = await startWith([])
   await node.send('POST', '/api/other')
   for (const [name, method] of Object.entries(LATER)) {
@@ -293,7 +293,7 @@ it('believes no older revision and no absence after any method that shows a revi
   }
 })
 
-it('does not believe that an item exists after any method that shows its deletion', async () => {
+it('a verifying client does not believe that an item exists after any method that shows its deletion', async () => {
   const node = await startWith([])
   await node.send('POST', '/api/other')
   for (const [name, method] of Object.entries(GONE)) {
@@ -301,7 +301,7 @@ it('does not believe that an item exists after any method that shows its deletio
   }
 })
 
-it('cannot detect the lies of a node about an item that it has not seen', async () => {
+it('a verifying client cannot detect the lies of a node about an item that it has not seen', async () => {
   const node = await startWith([])
   await node.send('POST', '/api/other')
   const unseen: Method = (_, to) => update(to)

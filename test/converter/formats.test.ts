@@ -412,7 +412,7 @@ describe('SVG', () => {
     )
   const red = '<rect width="1" height="1" fill="red"/>'
 
-  it('is rendered at the size of the grid, on white or the requested background', async () => {
+  it('SVG is rendered at the size of the grid, on white or the requested background', async () => {
     const stripes = [0, 2, 4, 6].map((x) => `<rect x="${x}" width="1" height="4" fill="red"/>`)
     const fine = svg(stripes.join(''), 'width="2" height="1" viewBox="0 0 8 4"')
     const row = [R, W, R, W, R, W, R, W]
@@ -422,7 +422,7 @@ describe('SVG', () => {
   })
 
   it.each(['', '\ufeff', ' \n', '<?xml version="1.0"?>\n<!-- a -->\n', '<!DOCTYPE svg>'])(
-    'is recognized after %j',
+    'SVG is recognized after %j',
     async (before) => {
       expect(await cells(svg(red, undefined, before), [2, 1])).toEqual([[R, W]])
     },
@@ -477,22 +477,26 @@ describe('SVG', () => {
   it.each([
     ['long comments', `<!-- ${'a'.repeat(2_000)} -->`],
     ['a document type with entities', '<!DOCTYPE svg [<!ENTITY ns "http://a/">]>'],
-  ])('is recognized after %s', async (_, before) => {
+  ])('SVG is recognized after %s', async (_, before) => {
     expect(await cells(svg(red, undefined, before), [2, 1])).toEqual([[R, W]])
   })
 
-  it('is drawn if comments and character data contain its end tag', async () => {
+  it('SVG is drawn if comments and character data contain its end tag', async () => {
     const before = '<!-- </svg> --><?a </svg>?>'
     const file = `${svg(`<![CDATA[</svg>]]>${red}`, undefined, before)}\n${before}\n`
     expect(await cells(Buffer.from(file), [2, 1])).toEqual([[R, W]])
   })
 
-  it.each(['utf-16le', 'iso-8859-1'] as const)('is read in the encoding %s', async (encoding) => {
-    const start = encoding === 'utf-16le' ? '\ufeff' : '<?xml version="1.0" encoding="ISO-8859-1"?>'
-    const text = `${start}${svg(`<desc>\u00e9</desc>${red}`)}`
-    const bytes = Buffer.from(text, encoding === 'utf-16le' ? 'utf16le' : 'latin1')
-    expect(await cells(bytes, [2, 1])).toEqual([[R, W]])
-  })
+  it.each(['utf-16le', 'iso-8859-1'] as const)(
+    'SVG is read in the encoding %s',
+    async (encoding) => {
+      const start =
+        encoding === 'utf-16le' ? '\ufeff' : '<?xml version="1.0" encoding="ISO-8859-1"?>'
+      const text = `${start}${svg(`<desc>\u00e9</desc>${red}`)}`
+      const bytes = Buffer.from(text, encoding === 'utf-16le' ? 'utf16le' : 'latin1')
+      expect(await cells(bytes, [2, 1])).toEqual([[R, W]])
+    },
+  )
 
   it.each([
     ['viewBox="0 0 24.5 10.4"', 24.5, 10.4],
@@ -501,10 +505,13 @@ describe('SVG', () => {
     ['height="7.5" viewBox="0 0 2 1"', 15, 7.5],
     ['width="100%" height="100%" viewBox="0 0 3 1"', 3, 1],
     ['style="width:30px;height:9px"', 30, 9],
-  ])('has the size of its root element, also a fraction: %s', async (attributes, width, height) => {
-    const image = await decode(svg(red, attributes), PLAIN, () => ({ columns: 2, rows: 1 }))
-    expect([image.width, image.height]).toEqual([width, height])
-  })
+  ])(
+    'SVG has the size of its root element, also a fraction: %s',
+    async (attributes, width, height) => {
+      const image = await decode(svg(red, attributes), PLAIN, () => ({ columns: 2, rows: 1 }))
+      expect([image.width, image.height]).toEqual([width, height])
+    },
+  )
 
   it('keeps preserveAspectRatio and percentages while it is stretched to the grid', async () => {
     const square = '<rect width="100%" height="100%" fill="red"/>'
@@ -514,12 +521,12 @@ describe('SVG', () => {
     expect(await cells(svg(square, left), [8, 1])).toEqual([[R, R, W, W, W, W, W, W]])
   })
 
-  it('is drawn if its viewBox is tiny', async () => {
+  it('SVG is drawn if its viewBox is tiny', async () => {
     const tiny = svg('<rect width="0.001" height="0.001" fill="red"/>', 'viewBox="0 0 .002 .001"')
     expect(await cells(tiny, [2, 1])).toEqual([[R, W]])
   })
 
-  it('is drawn with CSS variables that have one value', async () => {
+  it('SVG is drawn with CSS variables that have one value', async () => {
     const style = '<style>/* { */:root{--b:var(--a); --a:red}</style>'
     const rect = '<rect width="1" height="1" style="fill:var(--b)"/>'
     const other = '<rect x="1" width="1" height="1" style="fill:var(--none, blue)"/>'
@@ -530,7 +537,7 @@ describe('SVG', () => {
     ['an attribute', 'fill="red" transform="rotate(90)" transform-origin=".5 .5"'],
     ['a style', 'fill="red" style="transform-origin: .5px .5px; transform: rotate(90deg)"'],
     ['a style sheet', 'class="x"'],
-  ])('is drawn with the transform-origin of %s', async (_, attributes) => {
+  ])('SVG is drawn with the transform-origin of %s', async (_, attributes) => {
     const style = '<style>.x{fill:red;transform:rotate(90deg);transform-origin:.5px .5px}</style>'
     expect(await cells(svg(`${style}<rect width="1" height="1" ${attributes}/>`), [2, 1])).toEqual([
       [R, W],
@@ -547,7 +554,7 @@ describe('SVG', () => {
       'turns a shape around its own middle',
       svg('<rect style="transform-box:fill-box;transform-origin:center;transform:scale(2)"/>'),
     ],
-  ])('is rejected with the reason if it %s', async (_, bytes) => {
+  ])('SVG is rejected with the reason if it %s', async (_, bytes) => {
     await expect(cells(bytes, [2, 1])).rejects.toMatchObject({
       code: 'FORMAT_NOT_ACCEPTED',
       message: expect.stringMatching(/^this SVG (?:has no size|uses )/),
@@ -559,7 +566,7 @@ describe('SVG', () => {
     ['without a size', svg('', 'width="0" height="0"')],
     ['an entity bomb', svg('&b;', undefined, entityBomb())],
     ['nested too deeply', svg('<g>'.repeat(100_000) + '</g>'.repeat(100_000))],
-  ])('is rejected if it is %s', async (_, bytes) => {
+  ])('SVG is rejected if it is %s', async (_, bytes) => {
     await expect(cells(bytes, [2, 1])).rejects.toMatchObject({ code: 'IMAGE_UNDECODABLE' })
   })
 })

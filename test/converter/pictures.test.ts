@@ -124,7 +124,7 @@ const edges: Picture[] = [plain, { ...plain, width: 257, height: 255, colors: CO
 
 describe(`${PICTURES} generated pictures`, () => {
   const validated = validatorRuns()
-  it('become workbooks in which two other libraries read the same pixels, without faults that these libraries ignore', async () => {
+  it(`${PICTURES} generated pictures become workbooks in which two other libraries read the same pixels, without faults that these libraries ignore`, async () => {
     for (const picture of [...pictures, ...edges]) {
       const rgb = pixelsOf(picture)
       const bytes = await fileOf(picture, rgb)

@@ -35,7 +35,7 @@ function raw(head: string, body: Uint8Array = new Uint8Array(0)): Promise<string
 }
 
 describe('the preview', () => {
-  it('is a PNG with exactly the colours of the workbook', async () => {
+  it('the preview is a PNG with exactly the colours of the workbook', async () => {
     const fields = { width: 40, colors: 16 }
     const reply = await fetch(`${converter.url}/preview`, {
       method: 'POST',
@@ -69,7 +69,7 @@ describe('the colours header', () => {
 })
 
 describe('concurrent requests', () => {
-  it('get 503 with Retry-After if all workers are busy and the queue is full', async () => {
+  it('concurrent requests get 503 with Retry-After if all workers are busy and the queue is full', async () => {
     const small = await startConverter({
       workerLimits: { ...TEST_LIMITS, workers: 1, queueMax: 0 },
     })
@@ -87,7 +87,7 @@ describe('concurrent requests', () => {
     }
   })
 
-  it('are limited to 16 uploads, counted before their bodies are read; the next upload gets 503', async () => {
+  it('concurrent requests are limited to 16 uploads, counted before their bodies are read; the next upload gets 503', async () => {
     const converter = await startConverter()
     const { hostname, port } = new URL(converter.url)
     const head = [
@@ -187,7 +187,7 @@ it('writes no log line if a client disconnects while its request is queued', asy
 })
 
 describe('invalid requests', () => {
-  it('get a status below 500 and a JSON body with an error code', async () => {
+  it('invalid requests get a status below 500 and a JSON body with an error code', async () => {
     const type = fc.constantFrom(
       'multipart/form-data; boundary=b',
       'multipart/form-data',
@@ -264,7 +264,7 @@ describe('invalid requests', () => {
 })
 
 describe('the page', () => {
-  it('refers only to files of its own listener, and contains no inline code', async () => {
+  it('the page refers only to files of its own listener, and contains no inline code', async () => {
     const reply = await fetch(`${converter.url}/page`)
     expect(reply.headers.get('content-security-policy')).toContain("script-src 'self'")
     const html = await reply.text()

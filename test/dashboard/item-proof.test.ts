@@ -95,7 +95,7 @@ it.each<[string, () => Partial<ProofSource>, string]>([
     () => ({ fetch: async () => ({ status: 503, text: '' }) }),
     'unanswered',
   ],
-])('refuses %s', async (_, change, refused) => {
+])('refuses a proof with %s', async (_, change, refused) => {
   expect(await prove(change())).toEqual({ refused })
 })
 

@@ -101,7 +101,7 @@ describe('a table of items', () => {
     expect(new Set(paths).size).toBe(names.length ** 2)
   })
 
-  it('has a column for every member in CSV, and at first shows the members that most items have', () => {
+  it('a table of items has a column for every member in CSV, and at first shows the members that most items have', () => {
     const wide = Object.fromEntries(Array.from({ length: 2_000 }, (_, n) => [`m${n}`, n]))
     const item = { id: 'w', ...wide, a: { b: 'nested' }, 'a.b': 'own' }
     const [header, row] = formatCsv([item], memberPaths([item])).split('\r\n')

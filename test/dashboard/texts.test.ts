@@ -14,7 +14,7 @@ function renderedTexts(texts: object, at = ''): [string, string][] {
   })
 }
 
-it('has the same texts with the same parameters in all languages', () => {
+it('the dashboard has the same texts with the same parameters in all languages', () => {
   const [inEnglish, inJapanese] = [renderedTexts(english), renderedTexts(japanese)]
   expect(inJapanese.map(([path]) => path)).toEqual(inEnglish.map(([path]) => path))
   expect(inEnglish.length).toBeGreaterThan(150)

@@ -51,7 +51,7 @@ async function under(rules: string) {
 }
 
 describe('rules', () => {
-  it('apply in order: the first rule that matches decides, and without a match access is denied', async () => {
+  it('rules apply in order: the first rule that matches decides, and without a match access is denied', async () => {
     const { as } = await under(`
       rule A { participant: "org.a.Clerk#c1" operation: READ resource: "org.a.One#2" action: DENY }
       rule B { participant: "org.a.Clerk" operation: READ resource: "org.a.One" action: ALLOW }`)
@@ -63,7 +63,7 @@ describe('rules', () => {
     expect(await ids('c1', '/api/Two')).toEqual([])
   })
 
-  it('hide resources that the caller may not read: reads and changes return “does not exist”', async () => {
+  it('rules hide resources that the caller may not read: reads and changes return “does not exist”', async () => {
     const { as } = await under('')
     const missing = await as('c1', 'GET', '/api/One/none')
     for (const [method, body] of [
@@ -78,7 +78,7 @@ describe('rules', () => {
     }
   })
 
-  it('deny a change of a readable resource with 403', async () => {
+  it('rules deny a change of a readable resource with 403', async () => {
     const { as } = await under(
       'rule R { participant: "org.a.Person" operation: READ, CREATE resource: "org.a.**" action: ALLOW }',
     )
@@ -91,7 +91,7 @@ describe('rules', () => {
     expect((await as('c1', 'GET', '/api/Two/3')).status).toBe(200)
   })
 
-  it('match a namespace with *, a namespace and its nested namespaces with **, and a type with its subtypes', async () => {
+  it('rules match a namespace with *, a namespace and its nested namespaces with **, and a type with its subtypes', async () => {
     const counts = async (rules: string) => {
       const { as } = await under(rules)
       const count = async (path: string) => (await as('c1', 'GET', path)).json.length
@@ -115,7 +115,7 @@ describe('rules', () => {
     expect((await as('c1', 'GET', '/api/One/9')).status).toBe(404)
   })
 
-  it('reject a change if the caller may not create its transaction or its historian record', async () => {
+  it('rules reject a change if the caller may not create its transaction or its historian record', async () => {
     for (const type of ['AddAsset', 'HistorianRecord']) {
       const { as } = await under(`
         rule D { participant: "org.a.Clerk" operation: CREATE resource: "org.hyperledger.composer.system.${type}" action: DENY }
@@ -131,7 +131,7 @@ describe('rules', () => {
 })
 
 describe('identities', () => {
-  it('can be issued, act for their participant, and can be revoked permanently', async () => {
+  it('identities can be issued, act for their participant, and can be revoked permanently', async () => {
     const { node, as, secrets } = await under(
       'rule R { participant: "ANY" operation: ALL resource: "**" action: ALLOW }',
     )
@@ -164,7 +164,7 @@ describe('identities', () => {
     expect((await as('c2', 'GET', '/api/system/ping')).status).toBe(200)
   })
 
-  it('are not valid while their participant does not exist', async () => {
+  it('identities are not valid while their participant does not exist', async () => {
     const { node, as } = await under(
       'rule R { participant: "ANY" operation: ALL resource: "**" action: ALLOW }',
     )
@@ -175,7 +175,7 @@ describe('identities', () => {
     expect((await as('c1', 'GET', '/api/system/ping')).status).toBe(200)
   })
 
-  it('can be bound by the hash of a secret, so that the gateway never receives the secret', async () => {
+  it('identities can be bound by the hash of a secret, so that the gateway never receives the secret', async () => {
     const { node } = await under('')
     const hash = createHash('sha256').update('my own').digest('hex')
     const body = { participant: 'org.a.Boss#b1', certificate: `sha256:${hash}` }
@@ -198,7 +198,7 @@ describe('identities', () => {
     expect((await node.send('POST', '/api/system/identities/bind', pem)).status).toBe(422)
   })
 
-  it('require an existing participant', async () => {
+  it('identities require an existing participant', async () => {
     const { node } = await under('')
     const issue = (participant: unknown) =>
       node.send('POST', '/api/system/identities/issue', { participant, userID: 'x' })
@@ -253,7 +253,7 @@ describe('named queries', () => {
   const symbols = (json: { tradingSymbol: string }[]) =>
     json.map(({ tradingSymbol }) => tradingSymbol)
 
-  it('run on the network of a public Composer sample, with typed parameters', async () => {
+  it('named queries run on the network of a public Composer sample, with typed parameters', async () => {
     const node = await deployed()
     const ask = async (path: string) => node.send('GET', `/api/queries/${path}`)
     expect(symbols((await ask('selectCommodities')).json)).toEqual(['C1', 'C2', 'C3', 'C4'])
@@ -279,7 +279,7 @@ describe('named queries', () => {
     expect((await node.send('POST', '/api/queries/selectCommodities', {})).status).toBe(405)
   })
 
-  it('support conditions, order, limit and skip', async () => {
+  it('named queries support conditions, order, limit and skip', async () => {
     const model = `namespace org.test
       concept Part { o String name o Integer size }
       asset Thing identified by id { o String id o Part[] parts o String[] tags o Double weight o DateTime made }`
@@ -316,7 +316,7 @@ describe('named queries', () => {
     }
   })
 
-  it('return only readable resources', async () => {
+  it('named queries return only readable resources', async () => {
     const model =
       'namespace org.test asset Thing identified by id { o String id } participant Person identified by name { o String name }'
     const rules = `rule D { participant: "org.test.Person" operation: READ resource: "org.test.Thing#b" action: DENY }

@@ -65,7 +65,7 @@ async function refused(method: string, path: string, body?: unknown, headers = {
 }
 
 describe('resources', () => {
-  it('return 200 for a successful POST, GET, HEAD, PUT or PATCH, and 204 for DELETE', async () => {
+  it('resources return 200 for a successful POST, GET, HEAD, PUT or PATCH, and 204 for DELETE', async () => {
     const created = await send('POST', '/api/Thing', { id: 'one', note: 'a' })
     expect(created.status).toBe(200)
     expect(created.json).toEqual({ $class: 'org.test.Thing', id: 'one', note: 'a' })
@@ -82,7 +82,7 @@ describe('resources', () => {
     expect((await send('HEAD', '/api/Thing/one')).status).toBe(404)
   })
 
-  it('are served under the short name, the qualified name and the lower-case plural', async () => {
+  it('resources are served under the short name, the qualified name and the lower-case plural', async () => {
     await send('POST', '/api/things', { id: 'alias', note: 'a' })
     for (const name of ['Thing', 'org.test.Thing', 'things']) {
       expect((await send('GET', `/api/${name}/alias`)).status).toBe(200)
@@ -93,13 +93,13 @@ describe('resources', () => {
     await send('DELETE', '/api/org.test.Thing/alias')
   })
 
-  it('cannot be requested for concepts, abstract types, events and enums', async () => {
+  it('resources cannot be requested for concepts, abstract types, events and enums', async () => {
     for (const name of ['Loose', 'Base', 'Moved', 'Colour', 'looses', 'org.test.Base']) {
       expect((await refused('GET', `/api/${name}`)).code).toBe('TYPE_NOT_FOUND')
     }
   })
 
-  it('can have ids with slashes, spaces, percent signs and non-Latin scripts', async () => {
+  it('resources can have ids with slashes, spaces, percent signs and non-Latin scripts', async () => {
     for (const id of ['a/b', 'a b', '100%', '%2F', '台帳', 'a#b', '...', 'x?y', 'e\u0301']) {
       const path = `/api/Thing/${encodeURIComponent(id)}`
       expect((await send('POST', '/api/Thing', { id, note: 'n' })).json).toMatchObject({ id })
@@ -235,7 +235,7 @@ describe('a missing resource, an unknown type or a wrong method', () => {
 })
 
 describe('20 concurrent changes of one resource', () => {
-  it('are applied one at a time, each to the result of the previous change', async () => {
+  it('20 concurrent changes of one resource are applied one at a time, each to the result of the previous change', async () => {
     await send('POST', '/api/Thing', { id: 'busy', note: '', size: 0 })
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, n) => send('PATCH', '/api/Thing/busy', { size: n })),
@@ -256,7 +256,7 @@ describe('20 concurrent changes of one resource', () => {
 })
 
 describe('20 concurrent Trades of one Commodity', () => {
-  it('are processed in ledger order, and each Trade sees the owner that the previous Trade set', async () => {
+  it('20 concurrent Trades of one Commodity are processed in ledger order, and each Trade sees the owner that the previous Trade set', async () => {
     const market = await gateway()
     const names = { firstName: 'First', lastName: 'Last' }
     const traders = Array.from({ length: 20 }, (_, n) => ({ tradeId: `T${n}`, ...names }))
@@ -315,7 +315,7 @@ describe('a POST of an array', () => {
 })
 
 describe('a reference to a missing object', () => {
-  it('is accepted, or rejected with 422 if the package sets strictReferences', async () => {
+  it('a reference to a missing object is accepted, or rejected with 422 if the package sets strictReferences', async () => {
     const dangling = { id: 'd', note: '', keeper: 'nobody' }
     expect((await send('POST', '/api/Thing', dangling)).status).toBe(200)
     const strict = await gateway({
@@ -382,7 +382,7 @@ describe('a transaction that contains timestamp or transactionId', () => {
 })
 
 describe('bodies', () => {
-  it('get 413 if they are too large, 415 if they have another media type, 400 if they are invalid JSON, and 422 if they are missing', async () => {
+  it('bodies get 413 if they are too large, 415 if they have another media type, 400 if they are invalid JSON, and 422 if they are missing', async () => {
     const long = await send('POST', '/api/Thing', { id: 'x', note: 'n'.repeat(11 * 1024 * 1024) })
     expect([long.status, long.json.error.code]).toEqual([413, 'BODY_TOO_LARGE'])
     const text = await refused('POST', '/api/Thing', 'id=1', { 'content-type': 'text/plain' })
@@ -394,7 +394,7 @@ describe('bodies', () => {
     expect((await refused('GET', '/api/Thing/%E0%A4%A')).status).toBe(400)
   })
 
-  it('get 422 for an id that is too long for the ledger', async () => {
+  it('bodies get 422 for an id that is too long for the ledger', async () => {
     const { status, details } = await refused('POST', '/api/Thing', {
       id: 'x'.repeat(300),
       note: '',
@@ -404,7 +404,7 @@ describe('bodies', () => {
 })
 
 describe('revisions', () => {
-  it('are sent as the ETag, and a request whose If-Match has another revision returns 412 and changes nothing', async () => {
+  it('revisions are sent as the ETag, and a request whose If-Match has another revision returns 412 and changes nothing', async () => {
     const created = await send('POST', '/api/Thing', { id: 'etag', note: '' })
     const etag = created.headers.get('etag') ?? ''
     expect((await send('GET', '/api/Thing/etag')).headers.get('etag')).toBe(etag)

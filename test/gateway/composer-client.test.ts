@@ -147,14 +147,17 @@ describe('PUT of an array', () => {
     ['a repeated resource', [{ id: 'a' }, { id: 'a' }], 422, 'RESOURCE_INVALID'],
     ['an empty array', [], 422, 'LIST_EMPTY'],
     ['an object instead of an array', { id: 'a' }, 422, 'RESOURCE_INVALID'],
-  ])('is rejected and changes nothing for %s', async (_what, body, status, code) => {
-    await add('a', 'b')
-    const before = await blocks()
-    const { json, status: given } = await admin('PUT', '/api/Thing', body)
-    expect([given, json.error.code]).toEqual([status, code])
-    expect(await blocks()).toBe(before)
-    await clear()
-  })
+  ])(
+    'PUT of an array is rejected and changes nothing for %s',
+    async (_what, body, status, code) => {
+      await add('a', 'b')
+      const before = await blocks()
+      const { json, status: given } = await admin('PUT', '/api/Thing', body)
+      expect([given, json.error.code]).toEqual([status, code])
+      expect(await blocks()).toBe(before)
+      await clear()
+    },
+  )
 
   it('checks access rules for each resource, and changes nothing if one is denied', async () => {
     await add('mine', 'theirs', 'open')
@@ -171,7 +174,7 @@ describe('PUT of an array', () => {
     await clear()
   })
 
-  it('is rejected with If-Match, or for a transaction type', async () => {
+  it('PUT of an array is rejected with If-Match, or for a transaction type', async () => {
     const { status, json } = await admin('PUT', '/api/Thing', [{ id: 'a' }], {
       'if-match': '"1.0"',
     })
@@ -200,14 +203,17 @@ describe('DELETE of an array of ids', () => {
     ['an empty array', [], 422, 'LIST_EMPTY'],
     ['no body', undefined, 422, 'RESOURCE_INVALID'],
     ['a string instead of an array', '"a"', 422, 'RESOURCE_INVALID'],
-  ])('is rejected and changes nothing for %s', async (_what, body, status, code) => {
-    await add('a', 'b')
-    const before = await blocks()
-    const { json, status: given } = await admin('DELETE', '/api/Thing', body)
-    expect([given, json.error.code]).toEqual([status, code])
-    expect([await blocks(), (await things()).length]).toEqual([before, 2])
-    await clear()
-  })
+  ])(
+    'DELETE of an array of ids is rejected and changes nothing for %s',
+    async (_what, body, status, code) => {
+      await add('a', 'b')
+      const before = await blocks()
+      const { json, status: given } = await admin('DELETE', '/api/Thing', body)
+      expect([given, json.error.code]).toEqual([status, code])
+      expect([await blocks(), (await things()).length]).toEqual([before, 2])
+      await clear()
+    },
+  )
 
   it('checks access rules for each resource, and changes nothing if one is denied', async () => {
     await add('mine', 'theirs', 'open')
@@ -283,7 +289,7 @@ describe('POST /api/system/query', () => {
       '/n',
     ],
     ['an unknown parameter', { query: 'SELECT org.test.Thing', parameters: { n: 1 } }, '/n'],
-  ])('rejects %s', async (_what, body, path) => {
+  ])('POST /api/system/query rejects %s', async (_what, body, path) => {
     const { status, json } = await admin('POST', '/api/system/query', body)
     expect([status, json.error.code, json.error.details[0].path]).toEqual([
       ...[400, 'PARAMETER_INVALID', path],
@@ -308,7 +314,7 @@ describe('form bodies', () => {
   const post = (path: string, form: string, headers = {}) =>
     node.send('POST', path, form, { ...FORM, ...headers })
 
-  it('create a resource, with values converted to the types in the model', async () => {
+  it('form bodies create a resource, with values converted to the types in the model', async () => {
     const form = [
       ...['id=f+1%26', 'count=3', 'open=true', 'weight=1.5', 'made=2026-01-01', 'colour=RED'],
       ...['tags=a', 'tags=b', 'numbers[]=1', 'size[width]=2', 'size[inner][width]=4'],
@@ -334,14 +340,14 @@ describe('form bodies', () => {
     await clear()
   })
 
-  it('submit a transaction', async () => {
+  it('form bodies submit a transaction', async () => {
     await add('a')
     expect((await post('/api/Grow', 'by=4')).status).toBe(200)
     expect(await things()).toEqual([['a', 4]])
     await clear()
   })
 
-  it('are rejected with a pointer to each invalid field', async () => {
+  it('form bodies are rejected with a pointer to each invalid field', async () => {
     const { status, json } = await post(
       '/api/Thing',
       'id=a&id=b&count=x&open=yes&what=1&tags=a&size=5',
@@ -360,12 +366,12 @@ describe('form bodies', () => {
     ['an invalid field name', 'a]b=1'],
     ['too many brackets', `a${'[b]'.repeat(17)}=1`],
     ['too many fields', 'a=1&'.repeat(1_000)],
-  ])('are rejected with 400 for %s', async (_what, form) => {
+  ])('form bodies are rejected with 400 for %s', async (_what, form) => {
     const { status, json } = await post('/api/Thing', form)
     expect([status, json.error.code]).toEqual([400, 'REQUEST_INVALID'])
   })
 
-  it('can have 1,000 fields, but no member names that are special to JavaScript', async () => {
+  it('form bodies can have 1,000 fields, but no member names that are special to JavaScript', async () => {
     const many = await post('/api/Thing', `id=many${'&tags=a'.repeat(999)}`)
     expect([many.status, many.json.tags.length]).toEqual([200, 999])
     const { json } = await post('/api/Thing', 'id=a&__proto__=1&__proto__[x]=1')
@@ -373,7 +379,7 @@ describe('form bodies', () => {
     await clear()
   })
 
-  it('are rejected by every other route, and from a page of another site', async () => {
+  it('form bodies are rejected by every other route, and from a page of another site', async () => {
     const identities = await post('/api/system/identities/issue', 'participant=x&userID=y')
     expect([identities.status, identities.json.error.code]).toEqual([415, 'CONTENT_TYPE_UNKNOWN'])
     expect((await node.send('PUT', '/api/Thing/a', 'count=1', FORM)).status).toBe(415)

@@ -29,7 +29,7 @@ const unreadable = (message: RegExp) =>
   expect.objectContaining({ code: 'NETWORK_UNREADABLE', message: expect.stringMatching(message) })
 
 describe('archives', () => {
-  it('contain the files of the network byte for byte', () => {
+  it('archives contain the files of the network byte for byte', () => {
     const { files } = readNetwork(sample('trade'))
     const archive = writeArchive(files)
     expect(readArchive(archive)).toEqual(files)
@@ -38,7 +38,7 @@ describe('archives', () => {
   })
 
   it.each(['../evil.js', '/etc/passwd', 'models/../../x.cto', 'lib\\..\\..\\x.js', 'C:/x.cto'])(
-    'are rejected if they contain the path %s',
+    'archives are rejected if they contain the path %s',
     (path) => {
       const archive = writeArchive(
         new Map([
@@ -50,7 +50,7 @@ describe('archives', () => {
     },
   )
 
-  it('are rejected if they contain a symbolic link or a decompression bomb, or are encrypted, damaged or truncated', () => {
+  it('archives are rejected if they contain a symbolic link or a decompression bomb, or are encrypted, damaged or truncated', () => {
     const files = new Map([
       ['package.json', Buffer.from(PACKAGE)],
       ['models/m.cto', Buffer.from('namespace a')],
@@ -89,7 +89,7 @@ describe('archives', () => {
     }
   })
 
-  it('are rejected if they contain more than 500 files or 10 MB', () => {
+  it('archives are rejected if they contain more than 500 files or 10 MB', () => {
     const many = new Map([['package.json', Buffer.from(PACKAGE)]])
     for (let n = 0; n < 500; n += 1) many.set(`models/${n}.cto`, Buffer.from(`namespace n${n}`))
     expect(() => readArchive(writeArchive(many))).toThrow(unreadable(/500 files/))
@@ -100,7 +100,7 @@ describe('archives', () => {
 })
 
 describe('directories', () => {
-  it('are read without files that do not belong to a network, and with only the packages that the network depends on', () => {
+  it('directories are read without files that do not belong to a network, and with only the packages that the network depends on', () => {
     const folder = directory({
       'package.json': '{"name":"n","version":"1.0.0","dependencies":{"@org/shared":"1"}}',
       'models/deep/a.cto': 'namespace a',
@@ -119,7 +119,7 @@ describe('directories', () => {
     ])
   })
 
-  it('are rejected if they contain symbolic links or no network', () => {
+  it('directories are rejected if they contain symbolic links or no network', () => {
     const folder = directory({ 'models/a.cto': 'namespace a' })
     symlinkSync('/etc/passwd', join(folder, 'models/b.cto'))
     expect(() => readNetwork(folder)).toThrow(unreadable(/models\/b\.cto is a symbolic link/))

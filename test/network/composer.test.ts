@@ -50,18 +50,21 @@ const errorOf = async (reply: ReturnType<typeof send>) => {
 }
 
 describe('a transaction', () => {
-  it.each(['Untended', 'Silent'])('is rejected if no function processes it: %s', async (type) => {
-    const { status, code, message } = await errorOf(send('POST', `/api/${type}`, {}))
-    expect([status, code]).toEqual([422, 'TRANSACTION_FAILED'])
-    expect(message).toMatch(
-      new RegExp(
-        `^Could not find any functions to execute for transaction org\\.test\\.${type}#[0-9a-f-]{36}$`,
-      ),
-    )
-    expect((await send('GET', `/api/${type}`)).json).toEqual([])
-  })
+  it.each(['Untended', 'Silent'])(
+    'a transaction is rejected if no function processes it: %s',
+    async (type) => {
+      const { status, code, message } = await errorOf(send('POST', `/api/${type}`, {}))
+      expect([status, code]).toEqual([422, 'TRANSACTION_FAILED'])
+      expect(message).toMatch(
+        new RegExp(
+          `^Could not find any functions to execute for transaction org\\.test\\.${type}#[0-9a-f-]{36}$`,
+        ),
+      )
+      expect((await send('GET', `/api/${type}`)).json).toEqual([])
+    },
+  )
 
-  it('is accepted if a function processes its type or a supertype', async () => {
+  it('a transaction is accepted if a function processes its type or a supertype', async () => {
     expect((await send('POST', '/api/Tended', {})).status).toBe(200)
     expect((await send('GET', '/api/Tended')).json).toHaveLength(1)
   })
@@ -82,7 +85,7 @@ describe('a missing required array', () => {
     expect((await send('GET', '/api/Thing/a')).json).toEqual(expected)
   })
 
-  it('is empty in a resource that a processor adds', async () => {
+  it('a missing required array is empty in a resource that a processor adds', async () => {
     const code = `await (await getAssetRegistry('org.test.Thing')).add(getFactory().newResource('org.test', 'Thing', 'b'))`
     expect((await send('POST', '/api/Run', { code })).status).toBe(200)
     expect((await send('GET', '/api/Thing/b')).json).toMatchObject({ tags: [], parts: [] })
@@ -114,7 +117,7 @@ describe('the error for an invalid value', () => {
     ['POST', '/api/Run', '"x"', 'must be an object, a transaction'],
     ['PUT', '/api/Thing/a', '[]', 'must be an object'],
   ])(
-    'has an empty pointer if the whole body is invalid: %s %s',
+    'the error for an invalid value has an empty pointer if the whole body is invalid: %s %s',
     async (method, path, body, message) => {
       const refused = await errorOf(send(method, path, body))
       expect(refused.details).toEqual([{ path: '', code: 'WRONG_TYPE', message }])
@@ -158,7 +161,7 @@ describe('resources that a processor creates', () => {
       ),
     ),
   )(
-    'are rejected with 422 when they are %s, if they are cyclic or too deep',
+    'resources that a processor creates are rejected with 422 when they are %s, if they are cyclic or too deep',
     async (_use, type, code) => {
       const refused = await errorOf(send('POST', `/api/${type}`, { code }))
       expect(refused.message).toMatch(/^nesting exceeds 64 levels$|circular|expected type/)
@@ -167,7 +170,7 @@ describe('resources that a processor creates', () => {
     },
   )
 
-  it('are rejected if they have an unknown property, even with a cyclic value', async () => {
+  it('resources that a processor creates are rejected if they have an unknown property, even with a cyclic value', async () => {
     const add = uses[0]?.[2] ?? ''
     const refused = await errorOf(
       send('POST', '/api/Run', { code: `${linked(1)}; link.unknown = link; ${add}` }),
@@ -177,7 +180,7 @@ describe('resources that a processor creates', () => {
     ])
   })
 
-  it('can be nested at most 64 levels deep', async () => {
+  it('resources that a processor creates can be nested at most 64 levels deep', async () => {
     const returned = async (count: number) =>
       (await send('POST', '/api/Ask', { code: `${linked(count)}; return link` })).status
     expect([await returned(63), await returned(64)]).toEqual([200, 422])
@@ -203,7 +206,7 @@ describe('`fields` in a filter', () => {
 })
 
 describe('a user ID', () => {
-  it('can be issued only once in a network, even if the identity was revoked', async () => {
+  it('a user ID can be issued only once in a network, even if the identity was revoked', async () => {
     const own = await gateway({ deploy: [networkOf(MODEL)] })
     await own.send('POST', '/api/Person', [{ name: 'ann' }, { name: 'bob' }])
     const issue = (name: string, userID: string) =>
@@ -228,7 +231,7 @@ describe('a user ID', () => {
     expect(racing.map(({ status }) => status).toSorted()).toEqual([200, 409, 409])
   })
 
-  it('can equal the id of a participant with a bound identity', async () => {
+  it('a user ID can equal the id of a participant with a bound identity', async () => {
     const own = await gateway({ deploy: [networkOf(MODEL)] })
     await own.send('POST', '/api/Person', { name: 'ann' })
     const participant = 'org.test.Person#ann'

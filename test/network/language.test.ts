@@ -56,7 +56,7 @@ describe('types', () => {
     participant Person identified by name { o String name }`)
   const crate = { id: '1', size: { width: 1 }, shapes: [] }
 
-  it('cannot have instances if they are abstract, and their subtypes inherit their properties', () => {
+  it('types cannot have instances if they are abstract, and their subtypes inherit their properties', () => {
     expect(problemsOf(network, 'org.test.Crate', crate)).toEqual([])
     expect(problemsOf(network, 'org.test.Crate', { ...crate, $class: 'org.test.Thing' })).toEqual([
       '/$class WRONG_CLASS',
@@ -68,7 +68,7 @@ describe('types', () => {
     ])
   })
 
-  it('accept values of a subtype with its $class where a concept is declared, and reject values of other concepts', () => {
+  it('types accept values of a subtype with its $class where a concept is declared, and reject values of other concepts', () => {
     const size = { $class: 'org.test.Box', width: 1, depth: 2 }
     expect(kept(network, 'org.test.Crate', { ...crate, size })).toMatchObject({ size })
     expect(
@@ -82,7 +82,7 @@ describe('types', () => {
     ])
   })
 
-  it('give missing members their defaults, and accept optional members that are missing or null', () => {
+  it('types give missing members their defaults, and accept optional members that are missing or null', () => {
     expect(kept(network, 'org.test.Crate', { ...crate, labels: null, keeper: null })).toEqual({
       $class: 'org.test.Crate',
       id: '1',
@@ -94,7 +94,7 @@ describe('types', () => {
     })
   })
 
-  it('are checked in array elements, enums, dates and relationships, and all errors are reported', () => {
+  it('types are checked in array elements, enums, dates and relationships, and all errors are reported', () => {
     const wrong = {
       ...crate,
       labels: ['a', 1, null],
@@ -119,7 +119,7 @@ describe('types', () => {
     ])
   })
 
-  it('have relationships and dates that are stored in one normal form', () => {
+  it('types have relationships and dates that are stored in one normal form', () => {
     const given = {
       ...crate,
       made: '2026-11-20T21:00:00+09:00',
@@ -150,7 +150,7 @@ describe('values', () => {
     }`)
   const problems = (value: JsonObject) => problemsOf(network, 'org.test.Values', value)
 
-  it('can be restricted by regular expressions with flags', () => {
+  it('values can be restricted by regular expressions with flags', () => {
     expect(problems({ code: 'Ab', unicode: '台帳' })).toEqual([])
     expect(problems({ code: 'abc', unicode: '1' })).toEqual([
       '/code PATTERN_MISMATCH',
@@ -158,7 +158,7 @@ describe('values', () => {
     ])
   })
 
-  it('can be restricted by ranges with one or two inclusive bounds', () => {
+  it('values can be restricted by ranges with one or two inclusive bounds', () => {
     expect(problems({ low: 0, high: 10, between: -1.5 })).toEqual([])
     expect(problems({ low: -1, high: 11, between: 1.6 })).toEqual([
       '/low OUT_OF_RANGE',
@@ -167,7 +167,7 @@ describe('values', () => {
     ])
   })
 
-  it('can be integers up to 2^53-1, and only networks made for Composer accept fractions for integers', () => {
+  it('values can be integers up to 2^53-1, and only networks made for Composer accept fractions for integers', () => {
     expect(problems({ long: 2 ** 53 - 1 })).toEqual([])
     expect(problems({ long: 2 ** 53 })).toEqual(['/long NUMBER_TOO_LARGE'])
     expect(problems({ low: 1.5, long: 1e300 })).toEqual([
@@ -186,7 +186,7 @@ describe('values', () => {
 })
 
 describe('files', () => {
-  it('can import types by name and with a star from several namespaces, and types of their own namespace take precedence', () => {
+  it('files can import types by name and with a star from several namespaces, and types of their own namespace take precedence', () => {
     const found = findingsIn({
       'models/a.cto': 'namespace org.a\nconcept One {}\nconcept Two {}\nconcept Mine {}',
       'models/deep/b.cto': `namespace org.b
@@ -197,7 +197,7 @@ describe('files', () => {
     expect(found).toEqual([])
   })
 
-  it('can import types from packages that the network depends on', () => {
+  it('files can import types from packages that the network depends on', () => {
     const found = findingsIn({
       'models/b.cto': 'namespace org.b import org.a.One concept Two { o One one }',
       'node_modules/shared/models/a.cto': 'namespace org.a concept One {}',
@@ -205,7 +205,7 @@ describe('files', () => {
     expect(found).toEqual([])
   })
 
-  it('can contain decorators with arguments', () => {
+  it('files can contain decorators with arguments', () => {
     const { model } = networkOf(`namespace org.test
       @deprecated @form("wide", 3, true, Hint) concept Hint { @label("Name") o String name }
       @returns(Hint[]) @commit(false) transaction Ask {}
@@ -218,14 +218,14 @@ describe('files', () => {
     expect(model.type('org.test.Ask')?.decorators[0]?.arguments).toEqual(['Hint[]'])
   })
 
-  it('can declare properties with the names of Object members', () => {
+  it('files can declare properties with the names of Object members', () => {
     const odd = networkOf(`namespace org.test
       concept Odd { o String toString optional o String constructor }`)
     expect(problemsOf(odd, 'org.test.Odd', { constructor: 'x' })).toEqual([])
     expect(problemsOf(odd, 'org.test.Odd', {})).toEqual(['/constructor MISSING'])
   })
 
-  it('can use the system types, which every network contains', () => {
+  it('files can use the system types, which every network contains', () => {
     const { model } = networkOf('namespace org.test asset A identified by a { o String a }')
     const names = ['Asset', 'Participant', 'Transaction', 'Event', 'NetworkAdmin', 'Identity']
     for (const name of [...names, 'Network', 'HistorianRecord', 'AddAsset']) {
@@ -258,13 +258,16 @@ describe('relationships', () => {
     expect(parseRelationship(text, declared, model)).toEqual(target)
   })
 
-  it.each(['a', 'a#b', 'a b', '100%', 'ü/?', '%23'])('contain the id %j in escaped form', (id) => {
-    const text = formatRelationship({ type: 'org.test.Thing', id })
-    expect(text.split('#')).toHaveLength(2)
-    expect(parseTarget(text)).toEqual({ type: 'org.test.Thing', id })
-  })
+  it.each(['a', 'a#b', 'a b', '100%', 'ü/?', '%23'])(
+    'relationships contain the id %j in escaped form',
+    (id) => {
+      const text = formatRelationship({ type: 'org.test.Thing', id })
+      expect(text.split('#')).toHaveLength(2)
+      expect(parseTarget(text)).toEqual({ type: 'org.test.Thing', id })
+    },
+  )
 
-  it('are stored only in the form resource:<type>#<id>', () => {
+  it('relationships are stored only in the form resource:<type>#<id>', () => {
     expect(['org.test.Thing#a', 'resource:a', ''].map(parseTarget)).toEqual([null, null, null])
   })
 })
@@ -308,7 +311,7 @@ event L identified by l { // 22
 `
 
 describe('errors', () => {
-  it('are reported for all 22 faults of a model, with locations', () => {
+  it('errors are reported for all 22 faults of a model, with locations', () => {
     const found = findingsIn({ 'models/m.cto': WITH_ERRORS })
     const lines = WITH_ERRORS.split('\n')
     const planted = [...lines.entries()].flatMap(([at, line]) => {
@@ -321,7 +324,7 @@ describe('errors', () => {
     expect(places).toEqual(planted.sort((a, b) => a - b))
   })
 
-  it('are reported for processors whose parameter is missing, unknown or not a transaction', () => {
+  it('errors are reported for processors whose parameter is missing, unknown or not a transaction', () => {
     const script = `/** @transaction */ const a = 1
 /** @transaction */ function b(tx) {}
 /**
@@ -347,7 +350,7 @@ function f() {}`
     ])
   })
 
-  it('are reported for all files, even if one of them has a syntax error', () => {
+  it('errors are reported for all files, even if one of them has a syntax error', () => {
     const found = findingsIn({
       'package.json': '{"name":"Bad Name","version":"one"}',
       'models/m.cto':
@@ -378,7 +381,7 @@ function f() {}`
     ])
   })
 
-  it('include a warning that everything is allowed if permissions.acl is missing', () => {
+  it('errors include a warning that everything is allowed if permissions.acl is missing', () => {
     const { findings, definition } = checkNetwork({
       packed: null,
       files: new Map([

@@ -70,7 +70,7 @@ describe('deployment', () => {
     'lines CONTAINS (sizes == _$p)',
     'note == _$p OR n == _$p',
     'note == _$p OR owner == _$p',
-  ])('accepts %s', (condition) => {
+  ])('a network may have a query WHERE %s', (condition) => {
     expect(findingsOf(where(condition))).toEqual({ errors: [], warnings: [] })
   })
 
@@ -86,12 +86,15 @@ describe('deployment', () => {
     ['lines CONTAINS "a"', 'the elements of lines are objects, which equal no value'],
     ['line CONTAINS (what == "a")', 'line is not an array'],
     ['owners CONTAINS (name == "a")', 'the elements of owners are relationships'],
-  ])('accepts %s with a warning that nothing matches', (condition, warning) => {
-    expect(findingsOf(where(condition))).toEqual({
-      errors: [],
-      warnings: [`${warning}: no resource matches (query on Thing)`],
-    })
-  })
+  ])(
+    'a network may have a query WHERE %s, with a warning that nothing matches',
+    (condition, warning) => {
+      expect(findingsOf(where(condition))).toEqual({
+        errors: [],
+        warnings: [`${warning}: no resource matches (query on Thing)`],
+      })
+    },
+  )
 
   it.each([
     'flags < _$p',
@@ -110,7 +113,7 @@ describe('deployment', () => {
     '5 == 5',
     '$class == "x"',
     'note.what == "a"',
-  ])('rejects %s', (condition) => {
+  ])('a network must not have a query WHERE %s', (condition) => {
     expect(findingsOf(where(condition)).errors).toHaveLength(1)
   })
 
@@ -132,7 +135,7 @@ describe('deployment', () => {
     ['LIMIT 1.5', false],
     ['LIMIT "1"', false],
     ['LIMIT n', false],
-  ])('with %s is accepted: %s', (rest, isAccepted) => {
+  ])('a query with %s is accepted: %s', (rest, isAccepted) => {
     const { errors } = findingsOf(`SELECT org.test.Thing ${rest}`)
     expect([errors, errors.length === 0]).toEqual([isAccepted ? [] : errors, isAccepted])
   })

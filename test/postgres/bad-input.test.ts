@@ -98,19 +98,19 @@ function withUrl(url: string, change: (changed: URL) => void): string {
 }
 
 describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.note}`, () => {
-  it('reject an unreachable server', async () => {
+  it('commands with a database reject an unreachable server', async () => {
     const url = 'postgres://daicho:brass@127.0.0.1:1/ledger'
     const reason = /the database cannot be reached: connect ECONNREFUSED 127\.0\.0\.1:1/
     await expectRefusals({ serve, verify, revoke }, { url, folder: temporaryFolder() }, reason)
   })
 
-  it('reject an unknown host', async () => {
+  it('commands with a database reject an unknown host', async () => {
     const url = 'postgres://daicho:brass@nowhere.invalid/ledger'
     const reason = /the database cannot be reached: getaddrinfo \w+ nowhere\.invalid/
     await expectRefusals({ verify }, { url, folder: temporaryFolder() }, reason)
   })
 
-  it('reject a wrong password and a missing password', async () => {
+  it('commands with a database reject a wrong password and a missing password', async () => {
     const { url, folder } = await usedDatabase()
     const wrong = withUrl(url, (changed) => {
       changed.password = 'brass'
@@ -126,7 +126,7 @@ describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.n
     expect([none.code, none.stderr]).toEqual([78, expect.stringContaining('set PGPASSWORD')])
   })
 
-  it('reject a database that does not exist', async () => {
+  it('commands with a database reject a database that does not exist', async () => {
     const { url, folder } = await usedDatabase()
     const missing = withUrl(url, (changed) => {
       changed.pathname = '/missing'
@@ -135,7 +135,7 @@ describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.n
     await expectRefusals(ALL, { url: missing, folder }, reason, () => stateOf(url))
   })
 
-  it('reject a read-only server if they must write', async () => {
+  it('commands with a database reject a read-only server if they must write', async () => {
     const { url, folder } = await usedDatabase()
     const { pathname } = new URL(url)
     await queryOnce(
@@ -148,14 +148,14 @@ describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.n
     expect(await verify(url, folder)).toMatchObject({ code: 0 })
   })
 
-  it('reject another format', async () => {
+  it('commands with a database reject another format', async () => {
     const used = await usedDatabase()
     await queryOnce(used.url, 'UPDATE daicho_schema SET version = version + 1')
     const reason = /the database has format 2, but this daicho uses format 1: export the chain/
     await expectRefusals(ALL, used, reason, () => stateOf(used.url))
   })
 
-  it('reject the chain of another node', async () => {
+  it('commands with a database reject the chain of another node', async () => {
     const { url } = await usedDatabase()
     const { folder } = await usedDatabase()
     const reason =
@@ -164,13 +164,13 @@ describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.n
     await expectRefusals(commands, { url, folder }, reason, () => stateOf(url))
   })
 
-  it('reject a copy to a database that has a chain', async () => {
+  it('commands with a database reject a copy to a database that has a chain', async () => {
     const used = await usedDatabase()
     const reason = /already contains a store: copy to an empty folder or database/
     await expectRefusals({ copyTo }, used, reason, () => stateOf(used.url))
   })
 
-  it('reject a folder without the key of the chain', async () => {
+  it('commands with a database reject a folder without the key of the chain', async () => {
     const { url } = await usedDatabase()
     const folder = temporaryFolder()
     const commands = { serve, indexAdd, networks }

@@ -150,7 +150,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     }
   }
 
-  it('serve at one process a network that the other process deployed', async () => {
+  it('two gateway processes serve at one process a network that the other process deployed', async () => {
     const body = archive(0)
     const headers = { 'content-type': 'application/octet-stream' }
     const reply = await fetch(`${gatewayOf(0)}/networks`, { method: 'POST', headers, body })
@@ -162,11 +162,11 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     expect(created.status).toBe(200)
   })
 
-  it("reject changes of a network's database through the ledger API of each process", async () => {
+  it("two gateway processes reject changes of a network's database through the ledger API of each process", async () => {
     await expectRefusals()
   })
 
-  it('execute each transaction once, even if both processes receive transactions concurrently', async () => {
+  it('two gateway processes execute each transaction once, even if both processes receive transactions concurrently', async () => {
     const clients = Array.from({ length: 16 }, async (_, n) => {
       for (let count = 0; count < 10; count += 1) await countAt(n)
     })
@@ -174,7 +174,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     expect([await valueAt(0), await valueAt(1)]).toEqual([160, 160])
   })
 
-  it(`apply each of ${TRANSFERS} transfers once, although both processes get transfers concurrently`, async () => {
+  it(`two gateway processes apply each of ${TRANSFERS} transfers once, although both processes get transfers concurrently`, async () => {
     const names = ['t0', 't1', 't2', 't3']
     const values = new Map(names.map((name) => [name, 1_000]))
     for (const id of names) {
@@ -199,7 +199,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     expect([...values.values()].reduce((sum, value) => sum + value)).toBe(4_000)
   })
 
-  it('compute every sum and check every condition on one state, while both record transfers', async () => {
+  it('two gateway processes compute every sum and check every condition on one state, while both record transfers', async () => {
     let isOver = false
     const transfers = [0, 1, 2, 3].map(async (client) => {
       for (let n = 0; !isOver; n += 1) {
@@ -222,7 +222,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     await Promise.all(transfers)
   })
 
-  it('answer every request of one client at one process, while the other process is busy', async () => {
+  it('two gateway processes answer every request of one client at one process, while the other process is busy', async () => {
     let isOver = false
     const busy = { answered: 0 }
     const clients = Array.from({ length: 16 }, async () => {
@@ -245,7 +245,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     expect(busy.answered).toBeGreaterThan(16)
   })
 
-  it('record one of two archives that are deployed at once under one name, and refuse the other', async () => {
+  it('two gateway processes record one of two archives that are deployed at once under one name, and refuse the other', async () => {
     const headers = { 'content-type': 'application/octet-stream' }
     for (const name of ['one', 'two', 'three']) {
       const archives = [1, 10].map((step) => {
@@ -272,7 +272,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     }
   })
 
-  it('refuse an identity at one process as soon as the other process has revoked it', async () => {
+  it('two gateway processes refuse an identity at one process as soon as the other process has revoked it', async () => {
     const { participant, url } = {
       participant: 'resource:org.hyperledger.composer.system.NetworkAdmin#admin',
       url: (n: number) => `${gatewayOf(n)}/counting/api`,
@@ -294,7 +294,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     }
   })
 
-  it('record the default network once, with its first change', async () => {
+  it('two gateway processes record the default network once, with its first change', async () => {
     const replies = await Promise.all(
       [0, 1, 2, 3].map((n) =>
         post(`${gatewayOf(n)}/api/Trader`, { tradeId: `t${n}`, firstName: 'a', lastName: 'b' }),
@@ -305,7 +305,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     expect(JSON.parse(traders)).toHaveLength(4)
   })
 
-  it('send the events of both processes, in order, to listeners at each process', async () => {
+  it('two gateway processes send the events of both processes, in order, to listeners at each process', async () => {
     const before = await valueAt(0)
     const received = await Promise.all(
       [0, 1].map(async (n) => {
@@ -325,7 +325,7 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     }
   })
 
-  it('apply an upgrade at one process to the next transaction at the other process', async () => {
+  it('two gateway processes apply an upgrade at one process to the next transaction at the other process', async () => {
     const before = await valueAt(0)
     const headers = { 'content-type': 'application/octet-stream' }
     const reply = await fetch(`${gatewayOf(0)}/networks/counting`, {

@@ -53,7 +53,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     return JSON.parse(reply).serverid
   }
 
-  it('write one chain, and each process immediately reads the acknowledged writes of the other', async () => {
+  it('two processes write one chain, and each process immediately reads the acknowledged writes of the other', async () => {
     const writes = Array.from({ length: 200 }, async (_, n) => {
       const [to, other] = n % 2 === 0 ? [one, two] : [two, one]
       expect((await send(to, '/api/fruit', { id: `f${n}` })).status).toBe(200)
@@ -66,7 +66,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect([finding, items]).toEqual([null, 200])
   })
 
-  it('return the original result for a request that is repeated at the other process', async () => {
+  it('two processes return the original result for a request that is repeated at the other process', async () => {
     const key = { 'idempotency-key': '"once"' }
     const replies = await Promise.all(
       [one, two, one, two].map((to) => send(to, '/api/fruit', { n: 1 }, key)),
@@ -76,7 +76,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect(replies.map(({ status }) => status)).toEqual([200, 200, 200, 200])
   })
 
-  it('accept exactly one of the concurrent changes of one revision at both processes', async () => {
+  it('two processes accept exactly one of the concurrent changes of one revision at both processes', async () => {
     const created = await send(one, '/api/fruit', { id: 'counted', n: 0 })
     const tag = { 'if-match': created.headers.get('etag') ?? '' }
     const replies = await Promise.all(
@@ -85,7 +85,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect(replies.map(({ status }) => status).sort()).toEqual([200, 412, 412, 412])
   })
 
-  it('send the entries of both processes, in order, in the change feed of each process', async () => {
+  it('two processes send the entries of both processes, in order, in the change feed of each process', async () => {
     const path = `/api/ledgers/${await serverIdOf(one)}/changes?since=now`
     const feeds = [one, two].map(({ url }) => new FeedClient(url, path))
     for (const feed of feeds) await feed.until(({ head }) => head !== '')
@@ -99,7 +99,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     }
   })
 
-  it('sign the blocks that the other process wrote', async () => {
+  it('two processes sign the blocks that the other process wrote', async () => {
     const { position } = await send(one, '/api/fruit', { id: 'signed' }).then((reply) => ({
       position: reply.headers.get('ledger-position') ?? '',
     }))
@@ -115,7 +115,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     )
   })
 
-  it('have one key as a witness, and cosign one root of each size', async () => {
+  it('two processes have one key as a witness, and cosign one root of each size', async () => {
     const keys = [one, two].map(async ({ url }) =>
       (await fetch(`${url}/api/ledgers/witness/vkey`)).text(),
     )
@@ -137,7 +137,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect(answers.filter(([status]) => status === 200)).toHaveLength(1)
   })
 
-  it('continue after a kill of the other process, which rejoins after a restart', async () => {
+  it('two processes continue after a kill of the other process, which rejoins after a restart', async () => {
     one.child.kill('SIGKILL')
     await one.ended
     expect((await send(two, '/api/fruit', { id: 'meanwhile' })).status).toBe(200)
@@ -146,7 +146,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect((await send(one, '/api/fruit', { id: 'again' })).status).toBe(200)
   })
 
-  it('reject a token that the other process revoked', async () => {
+  it('two processes reject a token that the other process revoked', async () => {
     const [first = ''] = folders
     const settings = { STORE: database.url, SECRET: 'x'.repeat(32) }
     const third = temporaryFolder()

@@ -34,7 +34,7 @@ describe.skipIf(postgres.missing !== null)(`the proxy${postgres.note}`, () => {
     expect(await insertThrough('client', 'none', 'pass')).toEqual([null, 1])
   })
 
-  it('can lose a message and all later messages, or only the later messages', async () => {
+  it('the proxy can lose a message and all later messages, or only the later messages', async () => {
     const ended = 'Error: Connection terminated unexpectedly'
     expect(await insertThrough('client', 'Q', 'cut before')).toEqual([ended, 0])
     expect(await insertThrough('client', 'Q', 'cut after')).toEqual([ended, 1])
@@ -42,7 +42,7 @@ describe.skipIf(postgres.missing !== null)(`the proxy${postgres.note}`, () => {
     expect(await insertThrough('server', 'Z', 'cut after')).toEqual([null, 1])
   })
 
-  it('can hold messages without closing the connection', async () => {
+  it('the proxy can hold messages without closing the connection', async () => {
     expect(await insertThrough('server', 'C', 'hold')).toEqual(['Error: Query read timeout', 1])
   })
 })

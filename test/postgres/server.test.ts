@@ -26,7 +26,7 @@ describe.skipIf(!postgres.canLaunch)(`servers of a test${postgres.note}`, () => 
   })
   afterAll(() => programs.remove())
 
-  it('keep committed data after a kill', async () => {
+  it('servers of a test keep committed data after a kill', async () => {
     const server = await PostgresServer.create(programs, 'killed')
     await server.start()
     await server.query('CREATE TABLE t (n int)')
@@ -38,7 +38,7 @@ describe.skipIf(!postgres.canLaunch)(`servers of a test${postgres.note}`, () => 
     await server.stop()
   })
 
-  it('replicate to standbys that were created before or after the first start, and these can take over', async () => {
+  it('servers of a test replicate to standbys that were created before or after the first start, and these can take over', async () => {
     const one = await PostgresServer.create(programs, 's1', {
       synchronous_standby_names: 'ANY 1 (s2, s3)',
     })
@@ -57,7 +57,7 @@ describe.skipIf(!postgres.canLaunch)(`servers of a test${postgres.note}`, () => 
     await three.stop()
   })
 
-  it('leave no process and no file after the program that started them is killed', async () => {
+  it('servers of a test leave no process and no file after the program that started them is killed', async () => {
     const code = `
       import { PostgresPrograms } from '${import.meta.resolve('./programs.ts')}'
       import { PostgresServer } from '${import.meta.resolve('./server.ts')}'

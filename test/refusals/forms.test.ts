@@ -45,7 +45,7 @@ const REQUESTS = [
 const methodOf = (request: string) => request.split(' ')[0] ?? ''
 
 describe('Host', () => {
-  it('is required exactly once: otherwise every method gets 400, even on paths that are open to other sites', async () => {
+  it('Host is required exactly once: otherwise every method gets 400, even on paths that are open to other sites', async () => {
     for (const request of [...REQUESTS, 'GET /doc', 'GET /doc/json']) {
       for (const headers of [
         [`Host: ${host}`, `Host: ${host}`],
@@ -59,7 +59,7 @@ describe('Host', () => {
     }
   })
 
-  it('must not be an unknown host (DNS rebinding): every method gets 421', async () => {
+  it('Host must not be an unknown host (DNS rebinding): every method gets 421', async () => {
     for (const name of [
       'elsewhere.example',
       `elsewhere.example:${new URL(node.url).port}`,
@@ -80,7 +80,7 @@ describe('Host', () => {
     }
   })
 
-  it('can be the name of the node, a loopback name, a single label or a configured name', async () => {
+  it('Host can be the name of the node, a loopback name, a single label or a configured name', async () => {
     for (const name of [
       'localhost',
       'x.localhost',
@@ -117,7 +117,7 @@ describe('requests of other sites', () => {
     }
   })
 
-  it('get 403 if one of the headers, or one of several headers with the same name, indicates another site', async () => {
+  it('requests of other sites get 403 if one of the headers, or one of several headers with the same name, indicates another site', async () => {
     for (const headers of [
       [`Origin: http://${host}`, 'Sec-Fetch-Site: cross-site'],
       ['Origin: https://elsewhere.example', 'Sec-Fetch-Site: same-origin'],
@@ -129,7 +129,7 @@ describe('requests of other sites', () => {
     }
   })
 
-  it('are accepted only by GET and HEAD of the files of /doc, without an upgrade', async () => {
+  it('requests of other sites are accepted only by GET and HEAD of the files of /doc, without an upgrade', async () => {
     for (const target of ['/docs', '/doc%2f', '/document', '//doc', '/api/doc', '/DOC', '/doc/x']) {
       const reply = await ask(`GET ${target} HTTP/1.1`, ['Host: elsewhere.example'])
       expectRefusal(reply, 421, 'HOST_UNKNOWN')

@@ -112,7 +112,7 @@ describe('daicho serve --only samples', () => {
 })
 
 describe('daicho user and daicho token', () => {
-  it('report errors with their exit codes', async () => {
+  it('daicho user and daicho token report errors with their exit codes', async () => {
     const env = { SYSTEM_FOLDER: join(folder, 'other') }
     const cases: [string, Record<string, string>, number, string][] = [
       ['user list', {}, 78, 'set the folder of the node'],

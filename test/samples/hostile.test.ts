@@ -24,7 +24,7 @@ const statusOf = (reply: string) => Number(reply.slice(9, 12))
 const bodyOf = (reply: string) => reply.slice(reply.indexOf('\r\n\r\n') + 4)
 
 describe('a token that is not text, or was not issued by this service', () => {
-  it('is rejected as invalid in body, query and header, whether it is an array, an object, a number or 5 KB long', async () => {
+  it('a foreign token is rejected as invalid in body, query and header, whether it is an array, an object, a number or 5 KB long', async () => {
     const values = [[token], { 0: token }, 1, true, 0, false, [], {}, 'x'.repeat(5_000)]
     for (const value of values) {
       const answer = await samples.call('GET', '/api/users', json({ token: value }))
@@ -38,7 +38,7 @@ describe('a token that is not text, or was not issued by this service', () => {
     expect((await samples.call('GET', '/api', { headers: twice })).text).toBe(INVALID)
   })
 
-  it('is rejected as invalid if its user was removed or has a new password', async () => {
+  it('a foreign token is rejected as invalid if its user was removed or has a new password', async () => {
     const { usersInFolder, addUser, removeUser, changePassword } = await import(
       '../../src/sample-api/index.ts'
     )
@@ -66,7 +66,7 @@ describe('a token that is not text, or was not issued by this service', () => {
     }
   })
 
-  it('is rejected as invalid after a restart with another password in the file of users, but not with the same', async () => {
+  it('a foreign token is rejected as invalid after a restart with another password in the file of users, but not with the same', async () => {
     const secret = 'a secret of at least thirty-two bytes'
     const users = (password: string) => [{ name: 'ann', password }]
     const before = await startSamples({ users: users('first'), secret })
@@ -83,7 +83,7 @@ describe('a token that is not text, or was not issued by this service', () => {
     }
   })
 
-  it('is rejected as invalid from the first request after its revocation', async () => {
+  it('a foreign token is rejected as invalid from the first request after its revocation', async () => {
     const mine = await samples.login()
     const headers = { 'x-access-token': mine }
     expect((await samples.call('GET', '/api', { headers })).text).toContain('Welcome')
@@ -92,7 +92,7 @@ describe('a token that is not text, or was not issued by this service', () => {
     expect((await samples.call('GET', '/api', { headers })).text).toBe(INVALID)
   })
 
-  it('is rejected as invalid if it was issued for another component', async () => {
+  it('a foreign token is rejected as invalid if it was issued for another component', async () => {
     const { token: other } = await samples.tokens.issue({
       audience: 'daicho:api',
       subject: 'demo',
@@ -179,7 +179,7 @@ describe('a disguised path', () => {
 describe('malformed credentials', () => {
   const encoded = (bytes: string | Buffer) => Buffer.from(bytes).toString('base64')
 
-  it('get 401', async () => {
+  it('malformed credentials get 401', async () => {
     const right = encoded('demo:demo')
     for (const authorization of [
       '',
@@ -209,7 +209,7 @@ describe('malformed credentials', () => {
     }
   })
 
-  it('get 401 if the id is the name of an Object member', async () => {
+  it('malformed credentials get 401 if the id is the name of an Object member', async () => {
     const headers = basic('demo', 'demo')
     for (const id of [
       '__proto__',
@@ -230,7 +230,7 @@ describe('malformed credentials', () => {
     }
   })
 
-  it('are decoded as Latin-1 if they are not UTF-8', async () => {
+  it('malformed credentials are decoded as Latin-1 if they are not UTF-8', async () => {
     const own = await startSamples({ pairs: { x: { name: 'bøb', password: 'é' } } })
     try {
       const authorization = `Basic ${encoded(Buffer.from('bøb:é', 'latin1'))}`

@@ -180,13 +180,13 @@ describe('a token', () => {
       'a header if the query parameter is empty',
       (token) => ['?token=', { 'x-access-token': token }],
     ],
-  ])('is accepted from %s', async (_location, addToken) => {
+  ])('a token is accepted from %s', async (_location, addToken) => {
     const [query, headers] = addToken(await tokenFor(['db:fruit:read']))
     const { status } = await node.send('GET', `/api/fruit${query}`, undefined, headers)
     expect(status).toBe(200)
   })
 
-  it('is taken from Authorization before x-access-token, and from x-access-token before the query', async () => {
+  it('a token is taken from Authorization before x-access-token, and from x-access-token before the query', async () => {
     const token = await tokenFor(['db:fruit:read'])
     const authorization = `Bearer ${token}`
     const send = async (query: string, headers: Record<string, string>) =>
@@ -198,7 +198,7 @@ describe('a token', () => {
     expect(await send(`?token=${token}`, { 'x-access-token': 'x' })).toBe(401)
   })
 
-  it('is rejected if it is in the query twice, even if both are the same', async () => {
+  it('a token is rejected if it is in the query twice, even if both are the same', async () => {
     const token = await tokenFor(['db:fruit:read'])
     for (const query of [`?token=${token}&token=${token}`, '?token=&token=']) {
       const { status } = await node.send('GET', `/api/fruit${query}`)
@@ -206,7 +206,7 @@ describe('a token', () => {
     }
   })
 
-  it('is rejected by the first request after its expiry or revocation', async () => {
+  it('a token is rejected by the first request after its expiry or revocation', async () => {
     const { token, jti } = await issueApiToken(tokens, {
       subject: 'tester',
       scopes: ['db:fruit:read'],
@@ -360,7 +360,7 @@ describe('databases', () => {
       node.send(method, path, body, headers)
   }
 
-  it('are listed if the token can read them', async () => {
+  it('databases are listed if the token can read them', async () => {
     const dbs = async (scopes: string[]) => (await (await as(scopes))('GET', '/api/dbs')).json.dbs
     expect(await dbs(['db:*:read'])).toEqual(expect.arrayContaining(['a:b', 'fruit']))
     expect(await dbs(['db:fruit:write'])).toEqual(['fruit'])
@@ -369,7 +369,7 @@ describe('databases', () => {
     expect(await dbs(['ledger:read'])).toEqual([])
   })
 
-  it('are created with the admin scope, and items with the write scope', async () => {
+  it('databases are created with the admin scope, and items with the write scope', async () => {
     const writer = await as(['db:nuts:write'])
     expect((await writer('POST', '/api/nuts')).status).toBe(403)
     expect((await (await as(['db:nuts:admin']))('POST', '/api/nuts')).text).toBe('{"status":true}')
@@ -377,7 +377,7 @@ describe('databases', () => {
     expect((await writer('DELETE', '/api/nuts')).status).toBe(403)
   })
 
-  it('return the same error for a token without the scope, whether the database exists or not', async () => {
+  it('databases return the same error for a token without the scope, whether the database exists or not', async () => {
     const stranger = await as(['db:nuts:admin'])
     for (const method of ['GET', 'DELETE']) {
       const there = await stranger(method, '/api/fruit')
@@ -386,7 +386,7 @@ describe('databases', () => {
     }
   })
 
-  it('can be changed in one request if the token may change each of them', async () => {
+  it('databases can be changed in one request if the token may change each of them', async () => {
     const caller = await as(['db:fruit:write', 'db:a:b:admin'])
     const both = [
       { method: 'create_item', db: 'fruit', item: { id: 'together' } },

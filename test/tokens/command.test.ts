@@ -76,7 +76,7 @@ it.each([
   [['--scope', 'ledger:read', '--ttl', 'soon'], 'such as 4d'],
   [['--scope', 'ledger:read', '--subject', ''], '1 to 256 bytes'],
   [['--scope', ...Array.from({ length: 200 }, (_, at) => `db:${at}-database:read`)], '2000'],
-])('rejects %j with exit code 2', async (flags, message) => {
+])('daicho token mint rejects the flags %j with exit code 2', async (flags, message) => {
   const folder = temporaryFolder()
   mkdirSync(join(folder, 'node'))
   const env = { SYSTEM_FOLDER: join(folder, 'node') }

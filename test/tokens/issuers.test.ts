@@ -91,7 +91,7 @@ describe('a token of an issuer', () => {
     await node.close()
   })
 
-  it('is revoked by its jti or with all tokens that its subject has, and only at its issuer', async () => {
+  it('a token of an issuer is revoked by its jti or with all tokens that its subject has, and only at its issuer', async () => {
     const [issuer, other] = [await startOne(), await startOne()]
     const accepting = await acceptTokens([issuer, other])
     const { tokens } = accepting
@@ -112,7 +112,7 @@ describe('a token of an issuer', () => {
     expect(await outcome(accepting, later)).toBe('valid')
   })
 
-  it('expires 60 seconds after its time, and may be issued up to 60 seconds in the future', async () => {
+  it('a token of an issuer expires 60 seconds after its time, and may be issued up to 60 seconds in the future', async () => {
     const issuer = await startOne()
     const accepting = await acceptTokens([issuer])
     const now = issuer.clock.time / 1000
@@ -124,7 +124,7 @@ describe('a token of an issuer', () => {
     expect(await reason(accepting, early)).toBe('it has expired')
   })
 
-  it('is accepted with each asymmetric algorithm that the issuer announces', async () => {
+  it('a token of an issuer is accepted with each asymmetric algorithm that the issuer announces', async () => {
     const issuer = await startIssuer()
     const keys: SigningKey[] = []
     for (const alg of ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA', 'RS512', 'ES512'])
@@ -252,7 +252,7 @@ describe('a token is refused', () => {
     return issuer.sign(mallory, {}, own as object)
   }
 
-  it.for(Object.entries(cases))('%s', async ([, create]) => {
+  it.for(Object.entries(cases))('a token is refused: %s', async ([, create]) => {
     issuer = await startOne()
     other = await startIssuer()
     const accepting = await acceptTokens([issuer])
@@ -277,7 +277,7 @@ describe('a token is refused', () => {
 })
 
 describe('the keys of an issuer', () => {
-  it(`are exchanged during ${REQUESTS} requests without a refusal`, async () => {
+  it(`the keys of an issuer are exchanged during ${REQUESTS} requests without a refusal`, async () => {
     const issuer = await startOne()
     const accepting = await acceptTokens([issuer])
     const node = await startLedgerNode({ tokens: accepting.tokens, clock: issuer.clock })
@@ -301,7 +301,7 @@ describe('the keys of an issuer', () => {
     await node.close()
   })
 
-  it('are fetched for an unknown key, at most every 30 seconds, while the request is told to try again', async () => {
+  it('the keys of an issuer are fetched for an unknown key, at most every 30 seconds, while the request is told to try again', async () => {
     const issuer = await startOne()
     const accepting = await acceptTokens([issuer])
     const node = await startLedgerNode({ tokens: accepting.tokens, clock: issuer.clock })
@@ -323,7 +323,7 @@ describe('the keys of an issuer', () => {
     await node.close()
   })
 
-  it('stay valid for 24 hours while the issuer is down, then no request is served, until it is back', async () => {
+  it('the keys of an issuer stay valid for 24 hours while the issuer is down, then no request is served, until it is back', async () => {
     const issuer = await startOne()
     const accepting = await acceptTokens([issuer])
     const day = { exp: issuer.clock.time / 1000 + 3 * 86_400 }
@@ -345,7 +345,7 @@ describe('the keys of an issuer', () => {
     expect(accepting.reports[1]).toBe(`the issuer ${issuer.url} is available again`)
   })
 
-  it('are no longer valid once the issuer has withdrawn them, even for tokens seen before', async () => {
+  it('the keys of an issuer are no longer valid once the issuer has withdrawn them, even for tokens seen before', async () => {
     const issuer = await startOne()
     const accepting = await acceptTokens([issuer])
     const token = await issuer.sign(key)
@@ -420,19 +420,22 @@ describe('the keys of an issuer', () => {
       },
     ],
   ]
-  it.for(bad)('stay as they were if the issuer %s', async ([, report, spoil]) => {
-    const issuer = await startOne()
-    const accepting = await acceptTokens([issuer])
-    spoil(issuer)
-    await accepting.refresh()
-    expect(accepting.reports).toEqual([expect.stringMatching(report)])
-    expect(await outcome(accepting, await issuer.sign(key))).toBe('valid')
-    expect([...accepting.schedule.timers.values()]).toEqual([30_000])
-    const fresh = await acceptTokens([issuer])
-    expect(await outcome(fresh, await issuer.sign(key))).toBe('ISSUER_UNAVAILABLE')
-  })
+  it.for(bad)(
+    'the keys of an issuer stay as they were if the issuer %s',
+    async ([, report, spoil]) => {
+      const issuer = await startOne()
+      const accepting = await acceptTokens([issuer])
+      spoil(issuer)
+      await accepting.refresh()
+      expect(accepting.reports).toEqual([expect.stringMatching(report)])
+      expect(await outcome(accepting, await issuer.sign(key))).toBe('valid')
+      expect([...accepting.schedule.timers.values()]).toEqual([30_000])
+      const fresh = await acceptTokens([issuer])
+      expect(await outcome(fresh, await issuer.sign(key))).toBe('ISSUER_UNAVAILABLE')
+    },
+  )
 
-  it('are usable beside keys of other kinds', async () => {
+  it('the keys of an issuer are usable beside keys of other kinds', async () => {
     const issuer = await startIssuer()
     const { privateKey } = await generateKeyPair('RS256', { extractable: true })
     const encryption = { ...key.publicJwk, use: 'enc', kid: 'enc' }
@@ -453,7 +456,7 @@ describe('the keys of an issuer', () => {
     expect(await outcome(accepting, await noKid.sign(privateKey))).toBe('TOKEN_INVALID')
   })
 
-  it('are fetched while a slow issuer keeps no request waiting, and are given up after 5 seconds', async () => {
+  it('the keys of an issuer are fetched while a slow issuer keeps no request waiting, and are given up after 5 seconds', async () => {
     const issuer = await startOne()
     const accepting = await acceptTokens([issuer])
     const held: (() => void)[] = []
@@ -466,7 +469,7 @@ describe('the keys of an issuer', () => {
     expect(accepting.reports[0]).toMatch(/no complete reply from 127\.0\.0\.1 within 5000 ms/)
   })
 
-  it('are not fetched from a private address unless this is allowed', async () => {
+  it('the keys of an issuer are not fetched from a private address unless this is allowed', async () => {
     const issuer = await startOne()
     const accepting = await acceptTokens([issuer], { allowPrivate: false })
     expect(accepting.reports).toEqual([expect.stringContaining('scheme http: is not allowed')])

@@ -25,7 +25,7 @@ const record = (asOf: string, value = 1): VectorRecord => ({
 const all = { from: null, to: null, limit: 100, offset: 0 }
 
 describe('the rate ledger', () => {
-  it('is empty, and creates no database, before rates are recorded', async () => {
+  it('the rate ledger is empty, and creates no database, before rates are recorded', async () => {
     expect(await rates.history(all)).toEqual([])
     expect(await opened.service.read.databases()).toEqual([])
   })

@@ -34,13 +34,13 @@ describe('a form', () => {
     expect(part).toMatchObject({ name: 'file', fileName })
   })
 
-  it('can have a file name in Latin-1', () => {
+  it('a form can have a file name in Latin-1', () => {
     const bytes = body([disposition('name="file"; filename="#.png"'), 'x'])
     bytes[bytes.indexOf('#')] = 0xe9
     expect(readForm(bytes, TYPE)[0]?.fileName).toBe('é.png')
   })
 
-  it('can have a preamble, an epilogue, unknown headers and parts, and blanks after a boundary', () => {
+  it('a form can have a preamble, an epilogue, unknown headers and parts, and blanks after a boundary', () => {
     const bytes = Buffer.from(
       'before\r\n--b0und \t\r\nX-Other: 1\r\ncontent-disposition:form-data;name=px\r\n\r\n7\r\n' +
         '--b0und\r\nContent-Type: text/plain\r\n\r\nskipped\r\n--b0und--after',
@@ -50,7 +50,7 @@ describe('a form', () => {
     ])
   })
 
-  it('can contain any bytes, even most bytes of a boundary', () => {
+  it('a form can contain any bytes, even most bytes of a boundary', () => {
     const content = fc.oneof(
       fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)),
       fc
@@ -75,7 +75,7 @@ describe('a form', () => {
     ])
   })
 
-  it('is rejected with FORM_MALFORMED if it is truncated at any length, or if it is not a form', () => {
+  it('a form is rejected with FORM_MALFORMED if it is truncated at any length, or if it is not a form', () => {
     const whole = body([disposition('name="file"; filename="a.png"'), 'content'])
     for (let length = 0; length < whole.length - 3; length += 1) {
       expect(() => readForm(whole.subarray(0, length), TYPE), `${length}`).toThrow(
@@ -102,7 +102,7 @@ describe('a form', () => {
       TYPE,
       body(...Array.from({ length: 65 }, (): [string, string] => [disposition('name="x"'), ''])),
     ],
-  ])('is rejected if it has %s', (_, type, bytes) => {
+  ])('a form is rejected if it has %s', (_, type, bytes) => {
     expect(() => readForm(bytes, type)).toThrow(expect.objectContaining({ code: 'FORM_MALFORMED' }))
   })
 })
@@ -135,7 +135,7 @@ describe('an upload', () => {
     ['a duplicate field', [file, field('px', '3'), field('px', '3')], 'FIELD_INVALID'],
     ['a very long field', [file, field('px', '3'.repeat(65))], 'FIELD_INVALID'],
   ] satisfies [string, [string, string][], string][])(
-    'is rejected if it has %s',
+    'an upload is rejected if it has %s',
     (_, parts, code) => {
       expect(() => readUpload(body(...parts), TYPE)).toThrow(expect.objectContaining({ code }))
     },

@@ -248,12 +248,15 @@ describe('an input whose format is a guess', () => {
     ],
     ['{"ID":"a","n":1}\n', 'use --id ID'],
     ['{"_key":"a"}\n', 'use --id _key'],
-  ])('is rejected if its records would get new ids: %s', async (text, reason) => {
-    await expect(read(text, null)).rejects.toThrow(reason)
-    await expect(read(text, null)).rejects.toMatchObject({ name: 'FormatError' })
-  })
+  ])(
+    'an input whose format is a guess is rejected if its records would get new ids: %s',
+    async (text, reason) => {
+      await expect(read(text, null)).rejects.toThrow(reason)
+      await expect(read(text, null)).rejects.toMatchObject({ name: 'FormatError' })
+    },
+  )
 
-  it('is rejected if a table has no header, or its id another name', async () => {
+  it('an input whose format is a guess is rejected if a table has no header, or its id another name', async () => {
     const guess = { isGuess: true }
     await expect(read('1,plum,80\n2,fig,90\n', 'csv', guess)).rejects.toThrow('no header')
     await expect(read('Id,n\na,1\n', 'csv', guess)).rejects.toThrow('use --id Id')
@@ -261,7 +264,7 @@ describe('an input whose format is a guess', () => {
     expect(await read('Id,n\na,1\n', 'csv')).toHaveLength(1)
   })
 
-  it('is read if its records have an id or no member for one', async () => {
+  it('an input whose format is a guess is read if its records have an id or no member for one', async () => {
     const texts = [
       '{"id":"a","_id":"b","rows":[{}]}\n',
       '{"n":1}\n',
@@ -276,7 +279,7 @@ describe('an input whose format is a guess', () => {
     [Buffer.from('PK\x03\x04'), 'ZIP archive or a workbook'],
     [Buffer.from('SQLite format 3\0'), 'a database of SQLite'],
     [Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), 'compressed by zstd'],
-  ])('is named if it is not text', async (bytes, reason) => {
+  ])('an input whose format is a guess is named if it is not text', async (bytes, reason) => {
     await expect(read(bytes, 'csv')).rejects.toThrow(reason)
     await expect(read(bytes, null)).rejects.toThrow(reason)
   })

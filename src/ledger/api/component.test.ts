@@ -330,7 +330,7 @@ it('`proof=1` returns the blinds and the commitments of all entries', async () =
   }
 })
 
-it('has the same content after a restart, and passes verification', async () => {
+it('a node has the same content after a restart, and passes verification', async () => {
   await withItems('x', 'y')
   const before = [await entries(), (await node.send('GET', `${FRUIT}?docs=true`)).text]
   await node.close()

@@ -192,7 +192,7 @@ describe('Idempotency-Key', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('is documented with a pattern that accepts what the node accepts', async () => {
+  it('Idempotency-Key is documented with a pattern that accepts what the node accepts', async () => {
     const { paths } = (await node.send('GET', '/doc/json')).json
     const { schema } = paths['/api/{db}'].post.parameters.find(
       ({ name }: { name: string }) => name === 'idempotency-key',
@@ -206,7 +206,7 @@ describe('Idempotency-Key', () => {
     for (const key of ['a b', '"a"b"', '""', '"ü"']) expect(pattern.test(key)).toBe(false)
   })
 
-  it('is documented for every request that creates an entry, and for no other request', async () => {
+  it('Idempotency-Key is documented for every request that creates an entry, and for no other request', async () => {
     const { paths } = (await node.send('GET', '/doc/json')).json
     const shown = Object.entries(paths).flatMap(([path, operations]) =>
       Object.entries(operations as Record<string, { parameters?: { in: string; name: string }[] }>)

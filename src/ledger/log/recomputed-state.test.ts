@@ -42,7 +42,7 @@ function rootsAtEachHeight(entries: readonly string[]): string[] {
   return roots
 }
 
-it('has the same root at every height, whether the entries are read before or after they were erased', () => {
+it('a recomputed state has the same root at every height, whether the entries are read before or after they were erased', () => {
   const erased = ENTRIES.map((text) => erasedEntryText(text, 'd', 'i') ?? text)
   expect(erased.filter((text, at) => text !== ENTRIES[at])).toHaveLength(8)
   const roots = rootsAtEachHeight(ENTRIES)

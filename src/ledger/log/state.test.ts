@@ -91,7 +91,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ method: fc.constant('ERASE'), ...names }) },
 )
 
-it('has the root that a replay of the chain gives, after any changes and a restart, and proves every item and its absence', async () => {
+it('the state has the root that a replay of the chain gives, after any changes and a restart, and proves every item and its absence', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 80 }), async (steps) => {
       const folder = temporaryFolder()
@@ -121,7 +121,7 @@ it('has the root that a replay of the chain gives, after any changes and a resta
   )
 })
 
-it('is followed again from the chain if its file was damaged or removed', async () => {
+it('the state is followed again from the chain if its file was damaged or removed', async () => {
   const folder = temporaryFolder()
   for (const harm of [
     (path: string) => rmSync(path),

@@ -89,7 +89,7 @@ it('reports a store that was damaged after the restore, and does not call it val
   }
 })
 
-it('has the whole store in place if the source fails while attachments are fetched', async () => {
+it('a restore has the whole store in place if the source fails while attachments are fetched', async () => {
   const ownFolder = temporaryFolder()
   const node = await nodeWith(ownFolder, 1)
   await node.send('POST', '/api/db0', { id: 'a' })
@@ -110,7 +110,7 @@ it('has the whole store in place if the source fails while attachments are fetch
   expect(existsSync(join(folder, 'restore.partial'))).toBe(false)
 })
 
-it('has every entry that erased another, also of items that are erased during the restore', async () => {
+it('a restored store has every entry that erased another, also of items that are erased during the restore', async () => {
   const ownFolder = temporaryFolder()
   const node = await nodeWith(ownFolder, 1)
   await node.send('POST', '/api/db0', { id: 'a', text: 'former' })

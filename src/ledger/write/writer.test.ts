@@ -61,7 +61,7 @@ it('reports the reason if the writer cannot start', async () => {
 })
 
 describe('blocks', () => {
-  it('contain concurrent changes, and are sent with the time and the preconditions of the requests', async () => {
+  it('blocks contain concurrent changes, and are sent with the time and the preconditions of the requests', async () => {
     const idempotency = { key: 'k', fingerprint: 'f' }
     void writer.record(toUnit(1))
     void writer.record(toUnit(1), { precondition: null, idempotency })
@@ -81,7 +81,7 @@ describe('blocks', () => {
     expect(thread.blocks()).toEqual([3])
   })
 
-  it('stay open while each event-loop iteration brings more requests, for at most 16 iterations', async () => {
+  it('blocks stay open while each event-loop iteration brings more requests, for at most 16 iterations', async () => {
     for (let n = 0; n < 2; n += 1) void writer.record(toUnit(1))
     await nextIteration()
     void writer.record(toUnit(1))
@@ -97,7 +97,7 @@ describe('blocks', () => {
     expect(thread.blocks()).toEqual([3, 32])
   })
 
-  it('wait for a fraction of the concurrent requests while another block is written; at most two blocks are in flight', async () => {
+  it('blocks wait for a fraction of the concurrent requests while another block is written; at most two blocks are in flight', async () => {
     const come = (count: number) => {
       for (let n = 0; n < count; n += 1) void writer.record(toUnit(1))
     }
@@ -122,7 +122,7 @@ describe('blocks', () => {
     expect(writer.depth).toBe(38)
   })
 
-  it('wait for the next requests of clients that were just answered', async () => {
+  it('blocks wait for the next requests of clients that were just answered', async () => {
     void writer.record(toUnit(1))
     await untilBatchCloses()
     for (let n = 0; n < 2; n += 1) void writer.record(toUnit(1))
@@ -133,7 +133,7 @@ describe('blocks', () => {
     expect(thread.blocks()).toEqual([1, 3])
   })
 
-  it('are not split while only seven requests are concurrent', async () => {
+  it('blocks are not split while only seven requests are concurrent', async () => {
     for (let n = 0; n < 7; n += 1) void writer.record(toUnit(1))
     await untilBatchCloses()
     thread.sendCommitted(0, 7)
@@ -143,7 +143,7 @@ describe('blocks', () => {
     expect(thread.blocks()).toEqual([7, 6])
   })
 
-  it('are sent at once if they are almost full, even with few concurrent requests, until two are in flight', async () => {
+  it('blocks are sent at once if they are almost full, even with few concurrent requests, until two are in flight', async () => {
     for (let n = 0; n < 4; n += 1) void writer.record(toUnit(1_000))
     expect(thread.blocks()).toEqual([1, 1])
     thread.sendCommitted(0, 1)
@@ -158,7 +158,7 @@ describe('blocks', () => {
     ['1,024 entries', [[600], [424], [1]], [2, 1]],
     ['4 MiB', [[1, 2 * MIB], [1, 2 * MIB], [1]], [2, 1]],
     ['one unit that is larger', [[1_025], [1], [1, 5 * MIB], [1]], [1, 1, 1, 1]],
-  ] as const)('contain at most %s', async (_, units, blocks) => {
+  ] as const)('blocks contain at most %s', async (_, units, blocks) => {
     for (const [entries, bytes] of units) void writer.record(toUnit(entries, bytes))
     await untilBatchCloses()
     for (const height of blocks.keys()) {
@@ -170,7 +170,7 @@ describe('blocks', () => {
 })
 
 describe('replies', () => {
-  it('contain the position of each change, and are sent after `onCommit` was called', async () => {
+  it('replies contain the position of each change, and are sent after `onCommit` was called', async () => {
     const committed: unknown[] = []
     writer.onCommit = (last) => committed.push(last)
     const answers = [toUnit(1), toUnit(1)].map(async (unit) =>
@@ -186,7 +186,7 @@ describe('replies', () => {
     ])
   })
 
-  it('tell for each change whether it was executed, was executed earlier, or was rejected', async () => {
+  it('replies tell for each change whether it was executed, was executed earlier, or was rejected', async () => {
     const units = [toUnit(1), toUnit(1), toUnit(1), toUnit(1)]
     const answers = units.map((unit) => outcomeOf(writer.record(unit)))
     await untilBatchCloses()
@@ -208,7 +208,7 @@ describe('replies', () => {
     ])
   })
 
-  it('report a full disk as one failure until a block can be stored again', async () => {
+  it('replies report a full disk as one failure until a block can be stored again', async () => {
     const full = async () => {
       const answer = outcomeOf(writer.record(toUnit(1)))
       await untilBatchCloses()
@@ -232,7 +232,7 @@ describe('replies', () => {
     expect(writer.failure).toBeNull()
   })
 
-  it('are WRITER_STOPPED errors for all pending and later changes after a write with an unknown outcome', async () => {
+  it('replies are WRITER_STOPPED errors for all pending and later changes after a write with an unknown outcome', async () => {
     const written = outcomeOf(writer.record(toUnit(1)))
     await untilBatchCloses()
     const waiting = [
@@ -259,7 +259,7 @@ describe('replies', () => {
       unknown: true,
       message: 'the outcome of the write is unknown: no reply',
     },
-  ] as const)('are $code errors until the database server answers again', async (each) => {
+  ] as const)('replies are $code errors until the database server answers again', async (each) => {
     const written = outcomeOf(writer.record(toUnit(1)))
     await untilBatchCloses()
     thread.send({ refused: each.code, reason: 'no reply', stopped: false, unknown: each.unknown })
@@ -269,7 +269,7 @@ describe('replies', () => {
     expect(writer.failure).toBeNull()
   })
 
-  it('are STORE_FULL errors until the disk has space', async () => {
+  it('replies are STORE_FULL errors until the disk has space', async () => {
     const written = outcomeOf(writer.record(toUnit(1)))
     await untilBatchCloses()
     thread.send({ refused: 'STORE_FULL', reason: 'full', stopped: false, unknown: false })
@@ -280,7 +280,7 @@ describe('replies', () => {
     expect(writer.failure).toBeNull()
   })
 
-  it('are STORE_ROLLED_BACK errors permanently if the database lacks acknowledged blocks', async () => {
+  it('replies are STORE_ROLLED_BACK errors permanently if the database lacks acknowledged blocks', async () => {
     const written = outcomeOf(writer.record(toUnit(1)))
     await untilBatchCloses()
     const refused = 'STORE_ROLLED_BACK'
@@ -290,7 +290,7 @@ describe('replies', () => {
     await expect(writer.record(toUnit(1))).rejects.toMatchObject({ code: refused })
   })
 
-  it('are WRITER_STOPPED errors with the reason as soon as maintenance fails', async () => {
+  it('replies are WRITER_STOPPED errors with the reason as soon as maintenance fails', async () => {
     thread.send({ maintenanceFailed: 'the store failed: disk I/O error', code: 'WRITER_STOPPED' })
     const stopped = { code: 'WRITER_STOPPED', message: 'the store failed: disk I/O error' }
     expect(writer.failure).toMatchObject(stopped)
@@ -298,7 +298,7 @@ describe('replies', () => {
     expect(thread.sent).toEqual([])
   })
 
-  it('are WRITER_STOPPED errors after an index change with an unknown outcome', async () => {
+  it('replies are WRITER_STOPPED errors after an index change with an unknown outcome', async () => {
     const changed = outcomeOf(writer.changeIndex('add', INDEX))
     thread.send({ indexed: null, refused: 'WRITER_STOPPED', reason: 'torn', stopped: true })
     expect(await changed).toMatchObject({
@@ -312,7 +312,7 @@ describe('replies', () => {
     ['error', new Error('out of memory'), 'the writer thread failed: out of memory'],
     ['exit', 1, 'the writer thread has ended'],
   ])(
-    'are WRITER_STOPPED errors for all pending changes if the thread emits `%s`',
+    'replies are WRITER_STOPPED errors for all pending changes if the thread emits `%s`',
     async (event, value, message) => {
       const sent = outcomeOf(writer.record(toUnit(1)))
       await untilBatchCloses()

@@ -32,7 +32,7 @@ describe('a blob that arrives in parts', () => {
     expect(await stage.finding()).toBeNull()
   })
 
-  it('is synced before it gets its final name', async () => {
+  it('a blob that arrives in parts is synced before it gets its final name', async () => {
     await add(0, text.slice(0, 4))
     expect(await stage.recordSyncs(text, () => add(4, text.slice(4)))).toEqual([
       `${text.length} bytes, not named`,
@@ -70,7 +70,7 @@ describe('a blob that arrives in parts', () => {
     expect(await add(0, text)).toBe(text.length)
   })
 
-  it('is replaced by the right bytes if its length is wrong', async () => {
+  it('a blob that arrives in parts is replaced by the right bytes if its length is wrong', async () => {
     mkdirSync(join(stage.folder, 'attachments', content.sha256.slice(0, 2)), { recursive: true })
     writeFileSync(stage.pathOf(text), 'cut')
     expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 0 })

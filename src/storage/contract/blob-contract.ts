@@ -151,7 +151,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       stage = await Stage.open(make)
     })
 
-    it('are complete before their entry is recorded, and are stored once if their bytes are equal', async () => {
+    it('blobs are complete before their entry is recorded, and are stored once if their bytes are equal', async () => {
       await stage.put('one', 'the same')
       await Promise.all([stage.refuse('the same'), stage.refuse('another')].map(settled))
       await stage.put('two', 'the same')
@@ -161,7 +161,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.finding()).toBeNull()
     })
 
-    it('have any length, arrive in chunks of any length, and are read byte for byte', async () => {
+    it('blobs have any length, arrive in chunks of any length, and are read byte for byte', async () => {
       for (const length of [0, 1, 262_143, 262_144, 262_145, 1_048_576, 1_500_000]) {
         const bytes = Buffer.from(Array.from({ length }, (_, at) => (at * 7 + length) & 255))
         const blob = await stage.addBytes(`n${length}`, bytes)
@@ -170,7 +170,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       }
     })
 
-    it('are read from any offset', async () => {
+    it('blobs are read from any offset', async () => {
       const bytes = randomBytes(1_200_000)
       const blob = await stage.addBytes('n', bytes)
       const opened = await stage.blobs.read(blob)
@@ -192,7 +192,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.blobs.read({ sha256: sha256OfText('none'), length: 0 })).toBeNull()
     })
 
-    it('are reported by a verification if they are damaged, and are repaired by another upload', async () => {
+    it('blobs are reported by a verification if they are damaged, and are repaired by another upload', async () => {
       await stage.put('one', 'precious')
       await stage.under.damage(sha256OfText('precious'), Buffer.from('precioux'))
       expect(await stage.finding()).toContain('does not match its SHA-256')
@@ -204,7 +204,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.finding()).toContain('is missing')
     })
 
-    it('leave no bytes after an aborted upload or a rejected entry', async () => {
+    it('blobs leave no bytes after an aborted upload or a rejected entry', async () => {
       async function* broken(): AsyncGenerator<Uint8Array> {
         yield Buffer.alloc(600_000)
         throw new Error('broken off')
@@ -217,7 +217,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.finding()).toBeNull()
     })
 
-    it('stay after a rejected upload if another upload of the same bytes has recorded them or will record them', async () => {
+    it('blobs stay after a rejected upload if another upload of the same bytes has recorded them or will record them', async () => {
       const steps: string[] = []
       let goOn = () => {}
       const halted = new Promise<void>((resolve) => {
@@ -238,7 +238,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.stored('shared')).toBe('shared')
     })
 
-    it('are removed if no entry was recorded for them, unless other entries refer to them', async () => {
+    it('blobs are removed if no entry was recorded for them, unless other entries refer to them', async () => {
       await stage.put('one', 'named')
       const nothing = { isRecorded: () => false, mayBeRecorded: () => false }
       for (const text of ['named', 'unnamed']) {
@@ -250,7 +250,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.finding()).toBeNull()
     })
 
-    it('stay if it is unknown whether their entry was recorded, until the next start removes those without an entry', async () => {
+    it('blobs stay if it is unknown whether their entry was recorded, until the next start removes those without an entry', async () => {
       const unknown = { isRecorded: () => true, mayBeRecorded: () => true }
       const record = async ({ sha256 }: StoredBlob) => {
         if (sha256 === sha256OfText('recorded')) await stage.record('n', 'recorded')
@@ -268,7 +268,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.under.unfinished()).toBe(0)
     })
 
-    it('are removed when their last entry is erased', async () => {
+    it('blobs are removed when their last entry is erased', async () => {
       await stage.put('one', 'mine')
       await stage.put('two', 'shared')
       await stage.put('three', 'shared')
@@ -280,7 +280,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.finding()).toBeNull()
     })
 
-    it('are removed by the next start after a crash between an erasure and their removal', async () => {
+    it('blobs are removed by the next start after a crash between an erasure and their removal', async () => {
       await stage.put('one', 'mine')
       const crashed = stage.blobs.eraseRows(
         async () => {
@@ -307,7 +307,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
 
       beforeEach(() => stage.record('n', text))
 
-      it('can be read only after their last part has arrived', async () => {
+      it('blobs that arrive in parts can be read only after their last part has arrived', async () => {
         expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 0 })
         expect(await add(0, text.slice(0, 4))).toBe(4)
         expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 4 })
@@ -323,7 +323,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
         expect(await stage.finding()).toBeNull()
       })
 
-      it('ignore a part with an unexpected offset, and return the expected offset', async () => {
+      it('blobs that arrive in parts ignore a part with an unexpected offset, and return the expected offset', async () => {
         expect(await add(2, text.slice(2))).toBe(0)
         expect(await add(0, text.slice(0, 4))).toBe(4)
         expect(await add(0, text.slice(0, 6))).toBe(4)
@@ -334,7 +334,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
         expect(await stage.stored(text)).toBe(text)
       })
 
-      it('continue after a restart', async () => {
+      it('blobs that arrive in parts continue after a restart', async () => {
         await add(0, text.slice(0, 4))
         await stage.restart(false)
         expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 4 })
@@ -342,7 +342,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
         expect(await stage.stored(text)).toBe(text)
       })
 
-      it('are rejected if their bytes are wrong or too many, and then start again from the first part', async () => {
+      it('blobs that arrive in parts are rejected if their bytes are wrong or too many, and then start again from the first part', async () => {
         for (const parts of [
           ['from elsewherE'],
           ['from', ' elsewherE'],
@@ -361,7 +361,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
         expect(await add(0, text)).toBe(text.length)
       })
 
-      it('are complete after their first part if they are empty', async () => {
+      it('blobs that arrive in parts are complete after their first part if they are empty', async () => {
         const empty = { sha256: sha256OfText(''), length: 0 }
         await stage.record('n', '')
         expect(await stage.blobs.progress(empty)).toEqual({ isComplete: false, bytes: 0 })
@@ -369,7 +369,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
         expect(await stage.blobs.progress(empty)).toEqual({ isComplete: true, bytes: 0 })
       })
 
-      it('stay removed if their entry is erased during the transfer', async () => {
+      it('blobs that arrive in parts stay removed if their entry is erased during the transfer', async () => {
         await add(0, text.slice(0, 4))
         await stage.erase([text], 'n')
         expect(await stage.under.unfinished()).toBe(0)

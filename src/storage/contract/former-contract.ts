@@ -242,7 +242,7 @@ export function describeFormerItems(name: string, make: () => StoreUnderTest): v
       }
     }
 
-    it('is counted, and listed from any offset, among items that exist and items that were deleted', async () => {
+    it('the state at a height is counted, and listed from any offset, among items that exist and items that were deleted', async () => {
       await stage.open()
       const ids = Array.from({ length: 3_000 }, (_, n) => `${n}`)
       await appendEntries(stage.store, [entry.createDb('a')])
@@ -280,7 +280,7 @@ export function describeFormerItems(name: string, make: () => StoreUnderTest): v
       }
     })
 
-    it('is counted in bounded pieces, however many of its items were deleted later', async () => {
+    it('the state at a height is counted in bounded pieces, however many of its items were deleted later', async () => {
       await stage.open()
       const ids = Array.from({ length: 2_500 }, (_, n) => `${n}`)
       await appendEntries(stage.store, [entry.createDb('a')])
@@ -298,7 +298,7 @@ export function describeFormerItems(name: string, make: () => StoreUnderTest): v
       expect(counts).toEqual([1_000, 1_000, 500])
     })
 
-    it('is read from the blocks of items that changed while they are listed', async () => {
+    it('the state at a height is read from the blocks of items that changed while they are listed', async () => {
       await stage.open()
       const ids = Array.from({ length: 1_500 }, (_, n) => `${n}`)
       await appendEntries(stage.store, [entry.createDb('a')])

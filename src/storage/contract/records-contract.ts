@@ -163,7 +163,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       const named = async (now: StoreReader, id: string) =>
         (await now.attachments.list('fruit', id, { limit: 10 })).map(({ name }) => name)
 
-      it('are listed by name with the metadata in their entries, even after the store was reopened', async () => {
+      it('attachments are listed by name with the metadata in their entries, even after the store was reopened', async () => {
         await stage.open()
         await appendEntries(stage.store, [
           entry.createDb('fruit'),
@@ -194,7 +194,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         })
       })
 
-      it('are removed with their item or their database, and a new item or database of the same name has no attachments', async () => {
+      it('attachments are removed with their item or their database, and a new item or database of the same name has no attachments', async () => {
         await stage.open()
         const made = [entry.create('fruit', 'a'), entry.attach('fruit', 'a', 'n', 'x')]
         await appendEntries(stage.store, [entry.createDb('fruit'), ...made])
@@ -209,7 +209,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         await stage.expectDurable(async (now) => expect(await named(now, 'a')).toEqual([]))
       })
 
-      it('cannot be added to a missing item, and cannot be deleted if they do not exist', async () => {
+      it('attachments cannot be added to a missing item, and cannot be deleted if they do not exist', async () => {
         await stage.open()
         await appendEntries(stage.store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
         for (const wrong of [
@@ -224,7 +224,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         expect((await stage.store.head(serverid))?.height).toBe(0)
       })
 
-      it('are removed when their entries are erased, also if the entry that ended them arrived erased', async () => {
+      it('attachments are removed when their entries are erased, also if the entry that ended them arrived erased', async () => {
         await stage.open()
         await appendEntries(stage.store, [
           entry.createDb('fruit'),

@@ -27,7 +27,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
   describe(`a store on ${name}`, () => {
     const stage = new StoreStage(make)
 
-    it('is empty at first, without a chain and databases', async () => {
+    it('a store is empty at first, without a chain and databases', async () => {
       await stage.open()
       expect(await stage.store.head(serverid)).toBeNull()
       expect(await stage.store.databases()).toEqual([])

@@ -47,7 +47,7 @@ async function add({ blobs, store }: Lane, text: string): Promise<boolean> {
 }
 
 describe.skipIf(postgres.missing !== null)(`blobs whose connection fails${postgres.note}`, () => {
-  it('are stored if they were acknowledged, and removed unless an entry refers to them, whichever message is lost', async () => {
+  it('blobs whose connection fails are stored if they were acknowledged, and removed unless an entry refers to them, whichever message is lost', async () => {
     const lanes = await Promise.all(Array.from({ length: LANES }, openLane))
     for (const lane of lanes) for (const text of ['warm', 'warmer']) await add(lane, text)
     let messages = 0

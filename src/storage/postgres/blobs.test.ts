@@ -35,7 +35,7 @@ async function blobsUnderTest(): Promise<BlobsUnderTest> {
 describe.skipIf(postgres.missing !== null)(`blobs in a database${postgres.note}`, () => {
   describeBlobs('PostgreSQL', blobsUnderTest)
 
-  it('are kept if they are added before the first block', async () => {
+  it('blobs in a database are kept if they are added before the first block', async () => {
     await using database = await postgres.newDatabase()
     const { url } = database
     const store = await openStore({ location: url, serverId: CONTRACT_SERVER_ID, durable: true })
@@ -54,7 +54,7 @@ describe.skipIf(postgres.missing !== null)(`blobs in a database${postgres.note}`
     await store.close()
   })
 
-  it('are exactly those to which entries refer, after any concurrent uploads and erasures of two processes', async () => {
+  it('blobs in a database are exactly those to which entries refer, after any concurrent uploads and erasures of two processes', async () => {
     await using database = await postgres.newDatabase()
     const { url } = database
     const store = await openStore({ location: url, serverId: CONTRACT_SERVER_ID, durable: true })

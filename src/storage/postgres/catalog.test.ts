@@ -88,7 +88,7 @@ const CHANGES: readonly (readonly [name: string, change: string, what: string])[
 ]
 
 describe.skipIf(postgres.missing !== null)(`the schema of a database${postgres.note}`, () => {
-  it('is compared with the schema of a new store; the first difference is reported, and other tables are ignored', async () => {
+  it('the schema of a database is compared with the schema of a new store; the first difference is reported, and other tables are ignored', async () => {
     await using database = await postgres.newDatabase()
     const { url } = database
     const options = { location: url, serverId: CONTRACT_SERVER_ID, durable: true }

@@ -90,7 +90,7 @@ describe.skipIf(postgres.missing !== null)(`compaction${postgres.note}`, () => {
     await expectErased(url)
   })
 
-  it('is continued by another process if the process that erased has ended', async () => {
+  it('compaction is continued by another process if the process that erased has ended', async () => {
     const { url, store } = await erasing()
     await store.close()
     const other = await openStore({ location: url, serverId, durable: true })

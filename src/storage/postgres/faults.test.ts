@@ -403,7 +403,7 @@ describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}
   it.each([
     ['continues after a failover to a synchronous standby', 'ANY 1 (s2, s3)', null],
     ['stops when a failover has lost acknowledged blocks', '', 'STORE_ROLLED_BACK'],
-  ])('%s', async (_, standbys, code) => {
+  ])('a store %s', async (_, standbys, code) => {
     const name = code ?? 'kept'
     const first = await PostgresServer.create(programs, `${name}-1`)
     const second = await PostgresServer.createStandby(first, { folder: `${name}-2`, name: 's2' })

@@ -337,7 +337,7 @@ describe('the checks of a new connection', () => {
   const safe = [160_000, false, 'UTF8', 'on', 'on', 'on', '', 0]
   const changed = (at: number, value: unknown) => safe.with(at, value as string)
 
-  it('accept a server that keeps acknowledged writes', () => {
+  it('the checks of a new connection accept a server that keeps acknowledged writes', () => {
     expect(guarded(safe, true)).toEqual({ warning: null })
   })
 
@@ -347,17 +347,17 @@ describe('the checks of a new connection', () => {
     ['fsync = off', changed(3, 'off'), 'fsync = off'],
     ['full_page_writes = off', changed(4, 'off'), 'full_page_writes = off'],
     ['synchronous_commit = off', changed(5, 'off'), 'synchronous_commit = off'],
-  ])('refuse %s', (_, row, message) => {
+  ])('the checks of a new connection refuse %s', (_, row, message) => {
     expect(() => guarded(row, true)).toThrow(
       expect.objectContaining({ code: 'STORE_UNSAFE', message: expect.stringContaining(message) }),
     )
   })
 
-  it('accept a server without durability if the store is temporary', () => {
+  it('the checks of a new connection accept a server without durability if the store is temporary', () => {
     expect(guarded(changed(3, 'off'), false)).toEqual({ warning: null })
   })
 
-  it('refuse a standby', () => {
+  it('the checks of a new connection refuse a standby', () => {
     expect(() => guarded(changed(1, true), true)).toThrow('the server is a standby')
   })
 
@@ -368,7 +368,7 @@ describe('the checks of a new connection', () => {
       safe.with(6, 's2').with(5, 'local'),
       'synchronous_commit = local',
     ],
-  ])('warn about %s', (_, row, message) => {
+  ])('the checks of a new connection warn about %s', (_, row, message) => {
     expect(guarded(row, true).warning).toContain(message)
   })
 })

@@ -10,7 +10,7 @@ import { changeMap, proveValue, readValue, type ValueChange } from './stored-map
 const NAMES = Array.from({ length: 200 }, (_, n) => `name ${n}`)
 const change = fc.tuple(fc.constantFrom(...NAMES), fc.option(fc.nat(999)))
 
-it('has the root of its definition after any changes, and proves what every name has, and nothing else', () => {
+it('a stored map has the root of its definition after any changes, and proves what every name has, and nothing else', () => {
   fc.assert(
     fc.property(fc.array(fc.array(change, { maxLength: 120 }), { maxLength: 6 }), (batches) => {
       const file = StateFile.open(null)
