@@ -1,7 +1,4 @@
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
-import { createGunzip } from 'node:zlib'
-import { errorCode, errorMessage } from '../base/errors.ts'
+import { decompressInput, type PeekedInput, peekInput } from '../base/files/compressed-input.ts'
 import type { JsonObject } from '../base/json.ts'
 import type { SourceFormat } from './choices.ts'
 import { InputError } from './errors.ts'
@@ -43,13 +40,16 @@ export async function* readRecords(
   options: SourceOptions,
 ): RecordPages {
   const { format, isGuess = format === null, idMember = null } = options
-  const opened = await openText(uncompressed(input), format)
+  const bytes = decompressInput(input, (error) => {
+    return new InputError(`the gzip compression is damaged: ${error.message}`, { cause: error })
+  })
+  const opened = await openText(bytes, format)
   const pages = readFormat(opened, options)
   yield* isGuess ? refuseForeign(pages, idMember) : pages
 }
 
 async function* readFormat(
-  { start, chunks }: Peeked,
+  { start, chunks }: PeekedInput,
   { format, columnTypes = new Map(), withoutAttachments = false, idMember = null }: SourceOptions,
 ): RecordPages {
   const lineEnd = findLineEnd(start)
@@ -103,44 +103,15 @@ export function chooseIdMember(
   return format === 'couchdb' || format === 'mongodb' ? { name: '_id', isRenamed: true } : null
 }
 
-/** Decompresses `input` if the first bytes are those of gzip. Errors: InputError if the compression is damaged. */
-async function* uncompressed(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const { start, chunks } = await peeked(input, GZIP_MAGIC.length)
-  if (!start.subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC)) {
-    yield* chunks
-    return
-  }
-  const gunzip = createGunzip({ chunkSize: 256 * 1024 })
-  // The error of a failed input is ignored here, because it is also thrown in the loop below.
-  pipeline(Readable.from(chunks), gunzip).catch(() => {})
-  try {
-    for await (const chunk of gunzip) yield chunk
-  } catch (error) {
-    const isZlib = errorCode(error).startsWith('Z_')
-    if (!isZlib) throw error
-    throw new InputError(`the gzip compression is damaged: ${errorMessage(error)}`, {
-      cause: error,
-    })
-  }
-}
-
-const GZIP_MAGIC = Buffer.from([0x1f, 0x8b])
-
-/** The start of an input, and the whole input. */
-interface Peeked {
-  readonly start: Buffer
-  readonly chunks: AsyncIterable<Uint8Array>
-}
-
 /** Opens an input as UTF-8 without a byte order mark. Errors: InputError for another kind of file. */
 async function openText(
   input: AsyncIterable<Uint8Array>,
   format: SourceFormat | null,
-): Promise<Peeked> {
-  const opened = await peeked(input, START_BYTES)
+): Promise<PeekedInput> {
+  const opened = await peekInput(input, START_BYTES)
   const { start, chunks } = opened
   const encoding = findUtf16(start)
-  if (encoding !== null) return peeked(decoded(chunks, encoding), START_BYTES)
+  if (encoding !== null) return peekInput(decodeText(chunks, encoding), START_BYTES)
   if (start[0] === 0xef && start[1] === 0xbb && start[2] === 0xbf) {
     return { start: start.subarray(3), chunks: withoutStart(chunks, 3) }
   }
@@ -172,7 +143,7 @@ const BINARY_KINDS: readonly (readonly [magic: Buffer, what: string])[] = [
   [Buffer.from([0xe0, 0x01, 0x00, 0xea]), 'binary Ion: use --format qldb for an export of QLDB'],
 ]
 
-async function* decoded(
+async function* decodeText(
   chunks: AsyncIterable<Uint8Array>,
   encoding: string,
 ): AsyncGenerator<Uint8Array> {
@@ -195,27 +166,4 @@ async function* withoutStart(
     yield chunk.subarray(left)
     left = Math.max(0, left - chunk.length)
   }
-}
-
-/** Reads `input` until `start` has `bytes` bytes. `chunks` is the whole input. */
-async function peeked(input: AsyncIterable<Uint8Array>, bytes: number): Promise<Peeked> {
-  const iterator = input[Symbol.asyncIterator]()
-  const parts: Uint8Array[] = []
-  for (let length = 0; length < bytes; ) {
-    const next = await iterator.next()
-    if (next.done === true) break
-    parts.push(next.value)
-    length += next.value.length
-  }
-  async function* all(): AsyncGenerator<Uint8Array> {
-    try {
-      yield* parts.splice(0)
-      for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
-        yield next.value
-      }
-    } finally {
-      await iterator.return?.()
-    }
-  }
-  return { start: Buffer.concat(parts), chunks: all() }
 }

@@ -1,6 +1,4 @@
-import { pipeline, Readable } from 'node:stream'
-import { createGunzip } from 'node:zlib'
-import { errorCode } from '../../base/errors.ts'
+import { decompressInput } from '../../base/files/compressed-input.ts'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { ChainVerifier, PROVEN_BLOCK_BYTES_MAX, rawBlock } from '../../chain/index.ts'
 import { ErasureCheck } from '../../storage/index.ts'
@@ -18,8 +16,6 @@ import {
 } from './export.ts'
 
 const LINE_BREAK = 0x0a
-const GZIP_MAGIC = Buffer.from([0x1f, 0x8b])
-const GUNZIP_CHUNK_BYTES = 256 * 1024
 
 /** A verified block, with the effects of its entries. */
 export interface ReadBlock extends DecodedBlock {
@@ -89,56 +85,28 @@ async function* splitLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Li
   let first = 1
   const damaged = (what: string, cause?: unknown) =>
     damagedExport({ line: first, height: null, index: null, what }, cause)
-  try {
-    for await (const chunk of decompressed(chunks)) {
-      const end = chunk.lastIndexOf(LINE_BREAK)
-      restBytes += chunk.length
-      if (end === -1) {
-        rest.push(chunk)
-        if (restBytes > PROVEN_BLOCK_BYTES_MAX) {
-          throw damaged(`it is longer than a block can be: ${PROVEN_BLOCK_BYTES_MAX} bytes`)
-        }
-        continue
+  const bytes = decompressInput(chunks, (error) =>
+    damaged(`the compressed data are damaged: ${error.message}`, error),
+  )
+  for await (const chunk of bytes) {
+    const end = chunk.lastIndexOf(LINE_BREAK)
+    restBytes += chunk.length
+    if (end === -1) {
+      rest.push(chunk)
+      if (restBytes > PROVEN_BLOCK_BYTES_MAX) {
+        throw damaged(`it is longer than a block can be: ${PROVEN_BLOCK_BYTES_MAX} bytes`)
       }
-      const lines = Buffer.concat([...rest, chunk.subarray(0, end)])
-        .toString()
-        .split('\n')
-      rest = [chunk.subarray(end + 1)]
-      restBytes = chunk.length - end - 1
-      yield { lines, first }
-      first += lines.length
+      continue
     }
-  } catch (error) {
-    if (!isZlibError(error)) throw error
-    throw damaged(`the compressed data are damaged: ${error.message}`, error)
+    const lines = Buffer.concat([...rest, chunk.subarray(0, end)])
+      .toString()
+      .split('\n')
+    rest = [chunk.subarray(end + 1)]
+    restBytes = chunk.length - end - 1
+    yield { lines, first }
+    first += lines.length
   }
   if (restBytes > 0) throw damaged('the line is incomplete')
-}
-
-async function* decompressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const source = chunks[Symbol.asyncIterator]()
-  // Reads the two bytes that identify gzip. This may need two chunks, because a pipe may deliver the first byte alone.
-  const opening: Uint8Array[] = []
-  let bytes = 0
-  while (bytes < GZIP_MAGIC.length) {
-    const { done, value } = await source.next()
-    if (done === true) break
-    opening.push(value)
-    bytes += value.length
-  }
-  async function* all(): AsyncGenerator<Uint8Array> {
-    yield* opening
-    yield* { [Symbol.asyncIterator]: () => source }
-  }
-  const isGzip = Buffer.concat(opening).subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC)
-  if (!isGzip) return yield* all()
-  const gunzip = createGunzip({ chunkSize: GUNZIP_CHUNK_BYTES })
-  pipeline(Readable.from(all()), gunzip, () => {})
-  yield* gunzip
-}
-
-function isZlibError(error: unknown): error is Error {
-  return /^Z_/.test(errorCode(error))
 }
 
 function requireHeader(line: string): ExportHeader {
