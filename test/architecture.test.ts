@@ -222,7 +222,7 @@ it('code that runs in browsers imports no Node module', () => {
 
 /** Maximum number of lines of each module, without tests. Raising one needs a line in a decision record. */
 const LINES_MAX: Readonly<Record<string, number>> = {
-  base: 1_270,
+  base: 1_340,
   chain: 4_180,
   cli: 6_900,
   client: 2_860,
