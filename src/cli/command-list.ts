@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { Command } from 'commander'
 import { backupCommand } from './commands/backup.ts'
 import { configCommand } from './commands/config.ts'
 import { copyCommand } from './commands/copy.ts'
@@ -20,6 +20,7 @@ import { serveCommand } from './commands/serve.ts'
 import { tokenCommand } from './commands/token.ts'
 import { userCommand } from './commands/user.ts'
 import { verifyCommand } from './commands/verify.ts'
+import { VERSION } from './version.ts'
 
 /** Creates all commands, in the order of the help. The files of commands load no other code than `cli` needs itself. */
 export function createCommands(): Command[] {
@@ -47,4 +48,23 @@ export function createCommands(): Command[] {
     doctorCommand(),
     configCommand(),
   ]
+}
+
+/** Creates the program with all commands. The caller maps CommanderError to an exit code. */
+export function createProgram(): Command {
+  const program = new Command('daicho')
+    .description('A ledger database that anyone can verify, with companion services')
+    .version(VERSION)
+    .showHelpAfterError('(see --help for usage)')
+  for (const command of createCommands()) program.addCommand(command)
+  inherit(program.exitOverride())
+  return program
+}
+
+/** Applies the settings of `parent` to all its subcommands. */
+function inherit(parent: Command): void {
+  for (const command of parent.commands) {
+    command.copyInheritedSettings(parent).exitOverride()
+    inherit(command)
+  }
 }

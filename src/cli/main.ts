@@ -3,12 +3,11 @@
 import * as nodeModule from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
-import { Command, CommanderError } from 'commander'
-import { createCommands } from './command-list.ts'
+import { CommanderError } from 'commander'
+import { createProgram } from './command-list.ts'
 import { EXIT, findExit } from './exit.ts'
 import { escapeControls } from './output/output.ts'
 import { EXIT_OF_SIGNAL, endOnSignals } from './signals.ts'
-import { VERSION } from './version.ts'
 
 // V8 lets a heap grow by half, not up to four times, before it collects garbage. Measured with lists of 60 resources of
 // 9.8 MB under conditional access rules, at the same throughput: a peak of 763 instead of 1,002 MB.
@@ -38,23 +37,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(EXIT.finding)
 })
 
-const program = new Command('daicho')
-  .description('A ledger database that anyone can verify, with companion services')
-  .version(VERSION)
-  .showHelpAfterError('(see --help for usage)')
-for (const command of createCommands()) program.addCommand(command)
-inherit(program)
-
-/** Applies the settings of `parent` to all its subcommands. */
-function inherit(parent: Command): void {
-  for (const command of parent.commands) {
-    command.copyInheritedSettings(parent).exitOverride()
-    inherit(command)
-  }
-}
-
 try {
-  await program.exitOverride().parseAsync()
+  await createProgram().parseAsync()
 } catch (error) {
   if (error instanceof CommanderError) {
     process.exit(error.exitCode === 0 ? EXIT.success : EXIT.usage)

@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import { databaseOf } from './engine.ts'
 import { type Daicho, type Ended, startProgram } from './program.ts'
 
+export { runDaicho } from './command.ts'
 export type { Daicho, Ended } from './program.ts'
 
 /** Running programs. `leftovers.ts` kills the programs that still run at the end of a test file. */
@@ -15,12 +16,9 @@ export function startDaicho(...parameters: Parameters<typeof startProgram>): Dai
   return daicho
 }
 
-/** Runs `daicho <args>` until it exits. */
-export function runDaicho(
-  args: readonly string[],
-  variables: Readonly<Record<string, string>> = {},
-): Promise<Ended> {
-  return startDaicho(args, variables).ended
+/** Runs `daicho <args>` in a process of its own until it exits. Where only its output matters, `runDaicho` is cheaper. */
+export function runProcess(...parameters: Parameters<typeof startProgram>): Promise<Ended> {
+  return startDaicho(...parameters).ended
 }
 
 /** A ledger in a process of its own. */
