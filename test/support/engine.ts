@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type StoreLocation, storeExists } from '../../src/storage/index.ts'
 import { queryOnce } from '../postgres/server.ts'
 import type { SharedPostgres } from '../postgres/shared.ts'
+import { tamper } from './tampered.ts'
 
 const databases = {
   postgres: null as SharedPostgres | null,
@@ -37,6 +38,13 @@ export async function databaseOf(folder: string | null): Promise<string | null> 
 /** Returns the location of the store of the node with this folder. */
 export async function locationOf(folder: string): Promise<StoreLocation> {
   return (await databaseOf(folder)) ?? folder
+}
+
+/** Runs `sql` on the store of the stopped node with this folder. */
+export async function tamperStore(folder: string, sql: string): Promise<void> {
+  const url = await databaseOf(folder)
+  if (url === null) tamper(folder, sql)
+  else await queryOnce(url, sql)
 }
 
 /** Returns the SHA-256 of each stored blob of the node with this folder, sorted. */

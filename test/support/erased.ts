@@ -2,7 +2,10 @@ import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { expect } from 'vitest'
 import { openStoreReader } from '../../src/storage/index.ts'
+import { queryOnce } from '../postgres/server.ts'
+import { databaseOf, isOnDatabases, locationOf } from './engine.ts'
 import { temporaryFolder, verifyFolder } from './ledger-node.ts'
+import { unpackedValues } from './postgres-pages.ts'
 import { tamper } from './tampered.ts'
 
 /**
@@ -22,6 +25,29 @@ export function bytesBelow(folder: string): (text: string) => string[] {
   }
 }
 
+/**
+ * Like `bytesBelow`, for the store of the node with this folder: its files, or the files of the tables of its database,
+ * also in values that PostgreSQL compresses or divides.
+ */
+export async function storedBytes(folder: string): Promise<(text: string) => string[]> {
+  const url = await databaseOf(folder)
+  if (url === null) return bytesBelow(folder)
+  await queryOnce(url, 'CHECKPOINT')
+  const rows = await queryOnce(
+    url,
+    `SELECT relname, pg_read_binary_file(pg_relation_filepath(oid)) AS bytes FROM pg_class
+      WHERE relkind IN ('r', 't', 'i') AND (oid >= 16384 OR relname = 'pg_statistic')`,
+  )
+  const files = rows.map(({ relname, bytes }) => {
+    if (!Buffer.isBuffer(bytes)) throw new Error(`there are no bytes of ${relname}`)
+    return { relname: `${relname}`, values: [bytes, ...unpackedValues(bytes)] }
+  })
+  return (text) =>
+    files.flatMap(({ relname, values }) =>
+      values.some((value) => value.includes(text)) ? [relname] : [],
+    )
+}
+
 /** Returns the files below `folder` that contain `text` in their bytes or in their path. */
 export function filesWith(folder: string, text: string): string[] {
   return bytesBelow(folder)(text)
@@ -30,11 +56,11 @@ export function filesWith(folder: string, text: string): string[] {
 /** Waits until the running node has overwritten erased data. */
 export async function compacted(folder: string): Promise<void> {
   for (;;) {
-    const store = await openStoreReader(folder, { frozen: false })
+    const store = await openStoreReader(await locationOf(folder), { frozen: false })
     const due = await store.uncompacted()
     await store.close()
     if (due.length === 0) return
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    await new Promise((resolve) => setTimeout(resolve, isOnDatabases() ? 50 : 5))
   }
 }
 

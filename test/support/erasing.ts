@@ -14,6 +14,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { PostgresPrograms } from '../postgres/programs.ts'
 import { PostgresServer } from '../postgres/server.ts'
 import { PageImages } from './packed-pages.ts'
+import { unpackedValues, walRecords } from './postgres-pages.ts'
 import { type Daicho, startProgram } from './program.ts'
 import { until } from './until.ts'
 
@@ -25,7 +26,11 @@ const BALLAST = 6
 /** Start of every text that is erased, and number of digits after it. */
 const MARKER = 'marker-'
 const MARKER_HEX = 24
+const WORDS = 'a text that repeats itself, '.repeat(25)
 const DISK_MB = 400
+/** Settings of the write-ahead log, and the number of segments of 16 MB that overwrite all others with these settings. */
+const WAL_SETTINGS = { max_wal_size: '128MB', wal_keep_size: '0' }
+const LOG_SEGMENTS = 16
 /** Items of the deleted database for which the disk has another MB: its file is rewritten, which needs two more copies. */
 const ITEMS_PER_MB = 80
 /** Maximum delay of the kill after the start of an erasure of many items, milliseconds. */
@@ -48,6 +53,8 @@ export interface ErasingResult {
   readonly erased: number
   /** Files that still contain erased texts, as `<folder>/<path>` without the names of segments, with their numbers. */
   readonly left: Readonly<Record<string, number>>
+  /** The same of the files of the PostgreSQL server, after its write-ahead log was filled: docs/how-to/postgres.md. */
+  readonly leftLater: Readonly<Record<string, number>>
   /** Whether the disk was filled, which needs root on Linux. */
   readonly wasFull: boolean
   /** Exit code of `daicho verify` of each folder, of the backup, and of the proof file of another item. */
@@ -65,7 +72,8 @@ interface Running extends Daicho {
  */
 export async function runErasing(options: ErasingOptions): Promise<ErasingResult> {
   const { folder, programs, log } = options
-  const server = programs === null ? null : await PostgresServer.create(programs, 'erasing')
+  const server =
+    programs === null ? null : await PostgresServer.create(programs, 'erasing', WAL_SETTINGS)
   const data = join(folder, 'node')
   mkdirSync(data)
   const disk = server === null ? data : join(server.data, 'base')
@@ -93,11 +101,14 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
     const before = scan([folder, server?.data])
     const missing = texts.filter((text) => !before.has(text))
     if (missing.length > 0) throw new Error(`not in the files before: ${missing.length} texts`)
-    const packed = texts.filter((text) =>
-      [...(before.get(text) ?? [])].some((place) => place.startsWith('compressed')),
-    )
-    if (packed.length < gone) throw new Error(`compressed before: only ${packed.length} texts`)
-    log(`${texts.length} texts are in the files, ${packed.length} of them also compressed`)
+    // In the store of the node, in the WAL of its server, and in the mirror.
+    for (const place of server === null ? ['node', 'mirror'] : ['base/', 'pg_wal', 'mirror']) {
+      const packed = texts.filter((text) =>
+        [...(before.get(text) ?? [])].some((found) => found.startsWith(`compressed in ${place}`)),
+      )
+      if (packed.length < gone) throw new Error(`compressed in ${place}: ${packed.length} texts`)
+    }
+    log(`${texts.length} texts are in the files: ${JSON.stringify(countPlaces(before, texts))}`)
 
     await erase(node.url, options.markers)
     const erasing = eraseDeleted(node.url).catch(() => {})
@@ -128,11 +139,9 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
     await startProgram(['export', from, '--out', exported]).ended
     if (server === null) await startProgram(['backup', data, backups]).ended
     await server?.query('CHECKPOINT')
-    const left: Record<string, number> = {}
-    const after = scan([folder, server?.data])
-    for (const place of texts.flatMap((text) => [...(after.get(text) ?? [])])) {
-      left[place] = (left[place] ?? 0) + 1
-    }
+    const left = countPlaces(scan([folder, server?.data]), texts)
+    if (server !== null) await fillLog(server)
+    const leftLater = countPlaces(scan([server?.data]), texts)
     const mirrors = readdirSync(join(folder, 'mirror', 'mirrors'))
     const copies = server === null ? readdirSync(backups).map((name) => join(backups, name)) : []
     const stores = [
@@ -143,7 +152,7 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
     const verified: (number | null)[] = []
     await startProgram(['verify', ...proof]).ended.then(({ code }) => verified.push(code))
     for (const path of stores) verified.push((await startProgram(['verify', path]).ended).code)
-    return { erased: texts.length, left, wasFull, verified }
+    return { erased: texts.length, left, leftLater, wasFull, verified }
   } finally {
     for (const { child } of nodes) child.kill('SIGKILL')
     await Promise.all([...nodes].map(({ ended }) => ended))
@@ -215,7 +224,8 @@ async function fill(url: string, markers: number, gone: number): Promise<string[
   )
   await post(
     'gone',
-    Array.from({ length: gone }, (_, n) => ({ id: `g${n}`, note: text(600) })),
+    // PostgreSQL compresses them, because they repeat themselves.
+    Array.from({ length: gone }, (_, n) => ({ id: `g${n}`, note: text(0) + WORDS })),
     LONG_BATCH,
   )
   await send(url, 'PUT', '/api/gone/g0/attachments/file', text(100))
@@ -290,6 +300,27 @@ async function due(url: string): Promise<number> {
   return Number(found?.[1] ?? Number.NaN)
 }
 
+/** Returns the number of `texts` in each place. */
+function countPlaces(
+  found: ReadonlyMap<string, ReadonlySet<string>>,
+  texts: readonly string[],
+): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const place of texts.flatMap((text) => [...(found.get(text) ?? [])])) {
+    counts[place] = (counts[place] ?? 0) + 1
+  }
+  return counts
+}
+
+/** Overwrites the segments of the write-ahead log, as docs/how-to/postgres.md says. */
+async function fillLog(server: PostgresServer): Promise<void> {
+  for (let n = 0; n < LOG_SEGMENTS; n += 1) {
+    await server.query(
+      "SELECT pg_logical_emit_message(false, 'x', repeat(md5(random()::text), 500000))",
+    )
+  }
+}
+
 /** Returns no bytes for a file that a running server has removed. */
 function readIfThere(path: string): Buffer {
   try {
@@ -318,6 +349,10 @@ function scan(folders: readonly (string | undefined)[]): Map<string, Set<string>
       const place = relative(folder, path).replace(/^pg_wal\/.*/, 'pg_wal')
       const bytes = readIfThere(path)
       add(bytes, place)
+      if (place === 'pg_wal')
+        for (const value of unpackedValues(walRecords(bytes))) add(value, `compressed in ${place}`)
+      if (place.startsWith('base/'))
+        for (const value of unpackedValues(bytes)) add(value, `compressed in ${place}`)
       const database = place.replace(/-wal$/, '')
       const images = databases.get(database) ?? new PageImages()
       images.add(bytes)

@@ -9,11 +9,14 @@ import { AUDIENCE } from './issuer.ts'
 /** The scopes that the issuer may grant. */
 const SCOPES = 'db:fruit:admin db:*:admin ledger:read node:admin node:metrics'
 
-/** The issuer of the package oidc-provider, with the client `robot`, which has a secret, and `dashboard`, which has none. */
+/** Clients with a secret, which get tokens for themselves. */
+const PROGRAMS = ['robot', 'reporter']
+
+/** The issuer of the package oidc-provider, with the clients `robot` and `reporter`, which have a secret, and `dashboard`, which has none. */
 export interface RealIssuer {
   readonly url: string
-  /** Returns an access token of the robot. */
-  token(scope: string): Promise<string>
+  /** Returns an access token of a client, by default of the robot. */
+  token(scope: string, client?: string): Promise<string>
   /** Publishes a new key beside the old keys. With `signs`, the new key signs from now on. */
   addKey(kid: string, options: { signs: boolean }): Promise<void>
 }
@@ -56,10 +59,10 @@ export async function startRealIssuer(
   return {
     url,
     addKey,
-    async token(scope) {
+    async token(scope, client = 'robot') {
       const reply = await fetch(`${url}/token`, {
         method: 'POST',
-        headers: { authorization: `Basic ${btoa('robot:robot-secret')}` },
+        headers: { authorization: `Basic ${btoa(`${client}:${client}-secret`)}` },
         body: new URLSearchParams({ grant_type: 'client_credentials', scope, resource: AUDIENCE }),
       })
       const text = await reply.text()
@@ -84,10 +87,10 @@ function configuration(keys: readonly JWK[], redirectUri: string): object {
       claims: () => ({ sub: id }),
     }),
     clients: [
-      {
-        ...{ client_id: 'robot', client_secret: 'robot-secret', redirect_uris: [] },
+      ...PROGRAMS.map((id) => ({
+        ...{ client_id: id, client_secret: `${id}-secret`, redirect_uris: [] },
         ...{ grant_types: ['client_credentials'], response_types: [] },
-      },
+      })),
       {
         ...{ client_id: 'dashboard', token_endpoint_auth_method: 'none' },
         ...{ redirect_uris: [redirectUri], response_types: ['code'] },
