@@ -102,7 +102,9 @@ export function nodeExit(error: unknown, { url }: NodeAddress): unknown {
   if (code === 'NAME_INVALID' || code === 'VALUE_INVALID') return exit(message, EXIT.usage)
   if (code === 'UNREACHABLE') return exit(`no node answers at ${url}: ${findReason(error)}`)
   if (code === 'TIMEOUT') return exit(`no node answers at ${url}: ${message}`)
-  if (code === 'REPLY_TOO_LARGE') return exit(`a reply cannot be read at ${url}: ${message}`)
+  if (code === 'REPLY_TOO_LARGE') {
+    return exit(`${message}; select less, or read ${url} with a program that streams, such as curl`)
+  }
   if (code !== 'REPLY_MALFORMED') return exit(`the node rejected the request: ${message}`)
   return exit(`the server at ${url} is not a node of daicho: it replied ${status}`)
 }

@@ -4,6 +4,7 @@ import { disconnection, type HttpApp } from '../../http/index.ts'
 import { requireScope } from '../../tokens/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { AGGREGATION_LIMITS, aggregationQuery } from '../read/aggregation.ts'
+import { requireDatabase } from '../read/pages.ts'
 import { At, AtReply, findSameReply, requireState } from './as-of.ts'
 import { sendText } from './replies.ts'
 import { okReply, operation, TokenQuery } from './schemas.ts'
@@ -78,6 +79,7 @@ export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
       const { db, at, ...lists } = query
       requireScope(caller, { db, level: 'read' })
       const asOf = await requireState(ledger, at, reply)
+      if (asOf !== null) await requireDatabase(ledger.store, db, asOf)
       const same = await findSameReply(ledger, reply, headers, asOf)
       if (same !== null) return same
       const aggregation = aggregationQuery(requireOnlyWhere(parseFilter(query)), lists)

@@ -84,7 +84,7 @@ function requireTime(at: string): number {
 
 /**
  * Adds the entity tag of a reply about past states, which changes with every erasure. Returns a reply with status 304 if
- * the client has the reply, else null; null also without a state.
+ * the client has the reply, else null; null also without a state. Call this after the errors 404, which `*` would hide.
  */
 export async function findSameReply(
   { store }: LedgerService,

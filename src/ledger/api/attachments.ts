@@ -198,10 +198,10 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
     }),
     async ({ params: { db, id }, query, headers }, reply) => {
       const asOf = await requireState(ledger, query.at, reply)
-      const same = await findSameReply(ledger, reply, headers, asOf)
-      if (same !== null) return same
       const range = { ...requireRange(query), after: query.after ?? '' }
       const pages = await ledger.attachments.list(db, id, range, asOf)
+      const same = await findSameReply(ledger, reply, headers, asOf)
+      if (same !== null) return same
       return sendText(reply, attachmentListReply(pages, { ...range, at: asOf?.height }))
     },
   )

@@ -57,12 +57,12 @@ export function differenceRoutes(app: HttpApp, ledger: LedgerService): void {
         throw new HttpRefusal(400, 'REQUEST_INVALID', message)
       }
       reply.headers(PAST_HEADERS)
-      const same = await findSameReply(ledger, reply, headers, from, to)
-      if (same !== null) return same
       const isSelected = (name: string) => may(caller, { db: name, level: 'read' })
       await turn(true)
       const docs = isFlagSet(query.docs)
       const pages = await differences(ledger.store, { db, from, to, isSelected, docs })
+      const same = await findSameReply(ledger, reply, headers, from, to)
+      if (same !== null) return same
       return sendText(reply, differencesReply(pages, from, to))
     },
   )

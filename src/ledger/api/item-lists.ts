@@ -6,7 +6,12 @@ import { parsePosition } from '../../chain/index.ts'
 import { type Filter, parseFilter, type Where } from '../../filter/index.ts'
 import { disconnection, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
-import { type AsOf, type QueryResult, requireCreationOrder } from '../read/pages.ts'
+import {
+  type AsOf,
+  type QueryResult,
+  requireCreationOrder,
+  requireDatabase,
+} from '../read/pages.ts'
 import type { ItemListRange } from '../read/reads.ts'
 import { findSameReply, requireState } from './as-of.ts'
 import { requireSignedState } from './log.ts'
@@ -39,6 +44,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
     async ({ params: { db }, query, method, headers }, reply) => {
       if (isFlagSet(query.proof)) return sendList(reply, ledger, db, query)
       const asOf = await requireState(ledger, query.at, reply)
+      if (asOf !== null) await requireDatabase(ledger.store, db, asOf)
       const same = await findSameReply(ledger, reply, headers, asOf)
       if (same !== null) return same
       const docs = isFlagSet(query.docs) && method !== 'HEAD'

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { HandClock, type LedgerNode, startLedgerNode } from '../../../test/support/ledger-node.ts'
-import { roundsOf } from '../../../test/support/rounds.ts'
+import { IS_THOROUGH, roundsOf } from '../../../test/support/rounds.ts'
 import { parseFilter } from '../../filter/index.ts'
 import { differences } from './differences.ts'
 
@@ -190,7 +190,7 @@ async function compare(path: string, state: Seen, at: string, then: Seen['replie
 }
 
 it('equals a replay of the chain at each height, after erasures: lists, searches, counts, aggregations, attachments and differences', async () => {
-  let compared = 0
+  let [heights, compared] = [0, 0]
   await fc.assert(
     fc.asyncProperty(
       fc.array(anyChange, { minLength: 5, maxLength: 25 }),
@@ -201,6 +201,7 @@ it('equals a replay of the chain at each height, after erasures: lists, searches
         await startHistory(node)
         for (const change of changes) await make(change)
         const seen = await replay()
+        heights += seen.length
         for (const [number, state] of seen.entries()) {
           for (const [read, path] of READS.entries()) {
             const then = state.replies[read]
@@ -221,6 +222,7 @@ it('equals a replay of the chain at each height, after erasures: lists, searches
     ),
     { numRuns: roundsOf(25) },
   )
+  if (IS_THOROUGH) console.log(`${compared} reads at ${heights} heights equal a replay`)
   expect(compared).toBeGreaterThan(0)
 })
 
@@ -333,6 +335,13 @@ it('names the height, must be checked before a cache repeats it, and answers 304
   for (const path of paths) {
     const same = await get(`${path}&at=1`, { 'if-none-match': '"1"' })
     expect([path, same.status, same.text]).toEqual([path, 304, ''])
+  }
+  const missing = ['nuts?at=1', 'config/aggregate?db=nuts&at=1', 'fruit/z/attachments?at=1']
+  for (const path of [...missing, 'config/diff?db=nuts&from=0&to=1']) {
+    for (const tag of ['*', '"1"', '"0-1"']) {
+      const { status } = await get(`/api/${path}`, { 'if-none-match': tag })
+      expect([path, tag, status]).toEqual([path, tag, 404])
+    }
   }
   const byTime = await get('/api/fruit?at=2027-01-15T09:00:02.999%2B01:00')
   expect([byTime.json.items, byTime.json.at, byTime.sent.get('cache-control')]).toEqual([
