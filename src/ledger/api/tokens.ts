@@ -108,7 +108,7 @@ function tokenCreationRoute(
       const { subject, scopes, life_seconds: lifeSeconds } = body
       const grant = { subject, scopes, lifeSeconds }
       const { token, jti, expiresAt } = await issueApiToken(requireTokens(tokens), grant, caller)
-      logger.info({ jti, subject, scopes, by: caller?.author.sub }, 'token issued')
+      logger.info({ jti, subject, scopes, by: caller?.author }, 'token issued')
       reply.header('cache-control', 'no-store')
       return { status: true as const, token, jti, expires_at: expiresAt * 1000 }
     },
