@@ -56,14 +56,18 @@ function replayEntry(model: StateModel, entry: Record<string, unknown>, position
   }
 }
 
+/** Returns the value of an item in its map; null if there is no such item. */
+export function modelValue(item: ItemModel | undefined): string | null {
+  if (item === undefined) return null
+  const list = item.attachments === null ? '' : `"attachments":"${item.attachments}",`
+  return `{${list}"position":"${item.position}"}`
+}
+
 /** Returns the root of the state. */
 export function modelRoot(model: StateModel): Buffer {
   return mapRoot(
     [...model].map(([db, { position, items }]) => {
-      const leaves = [...items].map(([id, { position: at, attachments }]) => {
-        const list = attachments === null ? '' : `"attachments":"${attachments}",`
-        return [sha256(id), `{${list}"position":"${at}"}`] as const
-      })
+      const leaves = [...items].map(([id, item]) => [sha256(id), modelValue(item) ?? ''] as const)
       return [sha256(db), `{"items":"${mapRoot(leaves).toString('hex')}","position":"${position}"}`]
     }),
   )

@@ -77,6 +77,8 @@ interface Known {
 export class VerifyingReader {
   readonly #options: VerifyingReaderOptions
   #checkpoint: Checkpoint | null
+  /** The last verified state. */
+  #state: SignedState | null = null
   /**
    * The comparison that runs last. Comparisons are serialized, because two at once could accept contradicting
    * checkpoints.
@@ -162,7 +164,8 @@ export class VerifyingReader {
   }
 
   /** Requires a state that is not older than `newest` and `known`, from before the request. Remembers the state. */
-  async #requireNewest({ size, log }: SignedState, newest: Position, known: Known): Promise<void> {
+  async #requireNewest(signed: SignedState, newest: Position, known: Known): Promise<void> {
+    const { size, log } = signed
     if (size <= newest.height) {
       const what = `the signed state has ${size} blocks, but block ${newest.height} was seen before`
       throw new ProofError('ITEM_STALE', what)
@@ -172,6 +175,11 @@ export class VerifyingReader {
     await this.#serialized(async () => {
       isNewer = await this.#requireAccepted(state, known)
       if (isNewer) this.#checkpoint = state
+      if (this.#state?.size === size && !equalBytes(this.#state.root, signed.root)) {
+        const what = `the node has signed two different states of ${size} blocks`
+        throw new ProofError('LOG_FORKED', what)
+      }
+      this.#state = signed
     })
     // Witnesses cosign no states, but checkpoints of the same log.
     if (isNewer && (this.#options.policy ?? null) !== null) await this.refresh(known.signal)

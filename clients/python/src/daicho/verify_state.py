@@ -19,10 +19,11 @@ class ProvenState:
     entry: dict[str, Any] | None  # None if there is no such item
     text: str  # canonical JSON of the entry; empty if there is none
     position: str  # `<height>.<index>` of the entry; empty if there is none
+    attachments: str  # position of the newest change of the item's attachments; empty if there is none
     has_database: bool
     size: int  # blocks of the signed log
 
-EMPTY, VALUE = bytes(32), rf'\{{(?:"attachments":"{POSITION}",)?"position":"({POSITION})"\}}'
+EMPTY, VALUE = bytes(32), rf'\{{(?:"attachments":"({POSITION})",)?"position":"({POSITION})"\}}'
 
 def bit(key: bytes, depth: int) -> int: return key[depth // 8] >> (7 - depth % 8) & 1
 
@@ -62,13 +63,13 @@ def proven_state(file: str, verifier_key: str) -> ProvenState:
     database = value_at(db, root, parts["database"])
     if database is None:
         need(opening is None and not {"item", "log"} & set(parts), "it has more than it proves")
-        return ProvenState(db, id, None, "", "", False, int(size))
+        return ProvenState(db, id, None, "", "", "", False, int(size))
     items, _ = match(rf'\{{"items":"({HEX})","position":"({POSITION})"\}}', database, "the state of the database is malformed")
     value = value_at(id, bytes.fromhex(items), parts["item"])
     if value is None:
         need(opening is None and "log" not in parts, "it has more than it proves")
-        return ProvenState(db, id, None, "", "", True, int(size))
-    (position,) = match(VALUE, value, "the state of the item is malformed")
+        return ProvenState(db, id, None, "", "", "", True, int(size))
+    attachments, position = match(VALUE, value, "the state of the item is malformed")
     entry, header, height, index, _, serverid = opened(opening or "")
     path = [unbase64(one, "a hash is not canonical base64") for one in parts["log"]]
     need(len(path) < 64, "the log is too large")
@@ -77,7 +78,7 @@ def proven_state(file: str, verifier_key: str) -> ProvenState:
     need(position == f"{height}.{index}", f"the newest revision is at {position}, but the entry is at {height}.{index}")
     found = json.loads(entry)
     need(found["db"] == db and "item" in found and found["item"]["id"] == id, "the entry is not a revision of this item")
-    return ProvenState(db, id, found, entry, position, True, int(size))
+    return ProvenState(db, id, found, entry, position, attachments or "", True, int(size))
 
 @dataclass(frozen=True)
 class ProvenList:
