@@ -419,8 +419,9 @@ it('a change in the dashboard has the name of the user who signed in', async () 
   await node.close()
 })
 
-it('erasing removes author and reason of the erased entry, and records those of the erasure', async () => {
-  const node = await startLedgerNode({ tokens, clock })
+it('erasing removes author and reason of the erased entry and of the deletion, and records those of the erasure', async () => {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ tokens, clock, folder })
   const alice = await tokenFor('alice')
   await node.send('POST', '/api/fruit', undefined, alice)
   await node.send(
@@ -447,7 +448,29 @@ it('erasing removes author and reason of the erased entry, and records those of 
     { position: '1.0', timestamp: clock.time, method: 'create_item', erased: true },
     expect.objectContaining({ position: '2.0', by: { sub: 'alice' } }),
   ])
+
+  // Those of the deletion, together with the last revision.
+  await node.send('DELETE', '/api/fruit/plum', undefined, { ...alice, 'ledger-reason': 'secret' })
+  const last = await node.send('POST', '/api/fruit/plum/erase', undefined, bob)
+  expect(last.json.positions).toEqual(['2.0', '4.0'])
+  const { serverId: serverid } = node.service
+  expect((await chainOf(node, alice))[4]?.body).toEqual([
+    { db: 'fruit', id: 'plum', method: 'delete_item', serverid },
+  ])
+  const again = await node.send('POST', '/api/fruit/plum/erase', undefined, bob)
+  expect(again.json.code).toBe('NOTHING_TO_ERASE')
+  expect((await node.send('GET', '/api/fruit', undefined, alice)).json.items).toEqual([])
   await node.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 3 })
+  const source = await startLedgerNode({ clock, folder })
+  const copy = await startLedgerNode({ clock, peers: PEERS })
+  await mirror(copy, source)
+  await until('the mirror has all blocks', async () => {
+    const { peers } = (await copy.send('GET', '/api/config/peers')).json
+    return peers[0].blocks === 6
+  })
+  await copy.close()
+  await source.close()
 })
 
 it('commands record --by, or the user of the system if the node requires tokens; networks their participant; rates the feed', async () => {

@@ -72,7 +72,8 @@ interface ErasedItem {
  * Plans an erasure of the entries at `positions`, of the oldest ones in `range`, or of all former revisions of the item
  * and of its attachments, also those of the items with the same id in deleted databases of the same name. Leaves out
  * entries that are already erased, and entries in `erasedInBatch`, which an earlier erasure of the batch erases.
- * Includes the deletion of an erased attachment, because the deletion contains the same metadata.
+ * Includes the deletion of an erased attachment, because the deletion contains the same metadata, and the deletion of the
+ * item after its last revision if the deletion has an author or a reason.
  *
  * The plan stays valid until the batch is written, because a former revision never becomes current again.
  * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE, UNIT_TOO_LARGE.
@@ -101,7 +102,7 @@ export async function planErasure(
   for (const position of [...new Set(requested)].sort((a, b) => a - b)) {
     const { height, index } = unpackPosition(position)
     const text = (await recent.read(height))?.entries[index]
-    if (text === undefined || erasedEntryText(text, db, of) === null) {
+    if (text === undefined || !hasErasable(text, db, of)) {
       throw new LedgerError(
         'POSITION_INVALID',
         `${positionText(position)} is not a revision of item ${of} of ${db} or of its attachments`,
@@ -111,7 +112,14 @@ export async function planErasure(
     if (erasedInBatch.has(position) || (await store.eraser(position)) !== null) continue
     erasable.add(position)
     const attachment = findEntryAttachment(text)
-    if (attachment === null) continue
+    if (attachment === null) {
+      const deletion = await findDeletion(store, item, position, range ?? null)
+      if (deletion === null || erasedInBatch.has(deletion)) continue
+      const at = unpackPosition(deletion)
+      if (!hasErasable((await recent.read(at.height))?.entries[at.index], db, of)) continue
+      if ((await store.eraser(deletion)) === null) erasable.add(deletion)
+      continue
+    }
     const related = await relatedEntries(store.attachments, item, position, attachment)
     if (related.isCurrent) throw currentRevision(item, position)
     const { former, deletion } = related
@@ -131,6 +139,32 @@ export async function planErasure(
     return { positions: [...erasable].sort((a, b) => a - b), freed: [...freed] }
   }
   throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no former revision to erase`)
+}
+
+/** Whether the entry concerns the item, and has something to erase: a deletion of the item has only author and reason. */
+function hasErasable(text: string | undefined, db: string, id: string): boolean {
+  if (text === undefined) return false
+  const erased = erasedEntryText(text, db, id)
+  return erased !== null && (erased !== text || !erased.includes('"method":"delete_item"'))
+}
+
+/**
+ * Returns the position of the entry that deleted the item after its revision at `position`, or null. In a range that ends
+ * with the life of the item, this is the end, which may be the deletion of the database.
+ */
+async function findDeletion(
+  store: StoreReader,
+  { databases, id }: ErasedItem,
+  position: number,
+  range: FormerRange | null,
+): Promise<number | null> {
+  if (range !== null && range.to !== Number.MAX_SAFE_INTEGER) return range.to
+  for (const database of databases) {
+    const next = { newestFirst: false, after: position, limit: 1 }
+    const [revision] = await store.revisions(database, id, next)
+    if (revision?.kind === 'delete_item') return revision.position
+  }
+  return null
 }
 
 /** Returns the attachment of an entry, or null for an erased entry or an entry without an attachment. */

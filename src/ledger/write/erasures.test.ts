@@ -20,6 +20,7 @@ interface Entry {
   readonly id: string
   readonly name: string
   readonly n: number
+  readonly reason: string | undefined
   readonly isErased: boolean
 }
 
@@ -48,11 +49,11 @@ async function readEntries(node: LedgerNode): Promise<Entry[]> {
       height: number,
     ) =>
       block.body.map((entry, index) => {
-        const { method, db, item = {}, attachment = {} } = entry
+        const { method, db, reason, item = {}, attachment = {} } = entry
         const { id = entry.id, n } = item as { id?: string; n?: number }
         const { name } = attachment as { name?: string }
         const isErased = block.proof.blinds[index] === null
-        return { position: `${height}.${index}`, method, db, id, name, n, isErased }
+        return { position: `${height}.${index}`, method, db, id, name, n, reason, isErased }
       }),
   )
 }
@@ -81,7 +82,10 @@ function replayLives(entries: readonly Entry[], db: string): Life[] {
       if (life.last !== null) life.former.push(life.last)
       life.last = entry
     }
-    if (entry.method === 'delete_item') end(life)
+    if (entry.method === 'delete_item') {
+      end(life)
+      if (entry.reason !== undefined) life.former.push(entry)
+    }
     if (entry.method.endsWith('_attachment')) {
       const before = life.attached.get(entry.name)
       if (before !== undefined) life.former.push(before)
@@ -114,7 +118,10 @@ async function take(node: LedgerNode, { kind, id, n }: { kind: string; id: strin
     if (made.status === 409) await node.send('POST', path, { n })
   } else if (kind === 'attach') await node.send('PUT', `${path}/attachments/f`, `bytes ${n}`)
   else if (kind === 'detach') await node.send('DELETE', `${path}/attachments/f`)
-  else await node.send('DELETE', kind === 'drop' ? '/api/people' : path)
+  else {
+    const reason: Record<string, string> = n > 1 ? { 'ledger-reason': 'asked%20for' } : {}
+    await node.send('DELETE', kind === 'drop' ? '/api/people' : path, undefined, reason)
+  }
 }
 
 it('erases exactly the former revisions of the items that a replay of the chain selects, and counts them before', async () => {

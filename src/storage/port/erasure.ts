@@ -11,15 +11,18 @@ import {
 import type { Effect } from './effect.ts'
 
 /**
- * Returns the erased form of the entry `text`: the same entry with an item that has only an `id`, or an attachment
- * without members, and without author and reason. Returns null if the entry cannot be erased, because it concerns another item or has no content, like
- * a deletion.
+ * Returns the erased form of the entry `text`: the same entry without author and reason, and with an item that has only
+ * an `id`, or an attachment without members. Returns null if the entry cannot be erased, because it concerns another item
+ * or no item.
  */
 export function erasedEntryText(text: string, db: string, id: string): string | null {
   const entry = parseEntry(text)
   if (entry === null || entry.db !== db) return null
   if ('attachment' in entry && entry.id === id) {
     return entryText.attachment(entry.method, entry.serverid, { db, id }, null)
+  }
+  if (entry.method === 'delete_item' && entry.id === id) {
+    return entryText.deleteItem(entry.serverid, db, id)
   }
   if (!('item' in entry) || entry.item.id !== id) return null
   return entryText.item(entry.method, entry.serverid, db, erasedItemText(id))
