@@ -63,6 +63,7 @@ interface ErasedItem {
   readonly database: number | null
   /** Packed positions of the entries that created the databases of this name, the deleted ones too. */
   readonly databases: readonly number[]
+  readonly db: string
   readonly id: string
   /** The current item, or null if the item was deleted. */
   readonly current: StoredItem | null
@@ -91,7 +92,7 @@ export async function planErasure(
   const item = {
     database: database ?? null,
     databases: database === undefined ? former : [...former, database],
-    id: of,
+    ...{ db, id: of },
     current: await store.item(db, of),
   }
   const requested = positions ?? (await formerPositions(store, item, range ?? null, erasedInBatch))
@@ -115,9 +116,7 @@ export async function planErasure(
     if (attachment === null) {
       const deletion = await findDeletion(store, item, position, range ?? null)
       if (deletion === null || erasedInBatch.has(deletion)) continue
-      const at = unpackPosition(deletion)
-      if (!hasErasable((await recent.read(at.height))?.entries[at.index], db, of)) continue
-      if ((await store.eraser(deletion)) === null) erasable.add(deletion)
+      if (await isErasable(store, recent, item, deletion)) erasable.add(deletion)
       continue
     }
     const related = await relatedEntries(store.attachments, item, position, attachment)
@@ -146,6 +145,18 @@ function hasErasable(text: string | undefined, db: string, id: string): boolean 
   if (text === undefined) return false
   const erased = erasedEntryText(text, db, id)
   return erased !== null && (erased !== text || !erased.includes('"method":"delete_item"'))
+}
+
+/** Whether the entry at `position` has something of the item to erase, and is not erased. */
+async function isErasable(
+  store: StoreReader,
+  recent: RecentBlocks,
+  { db, id }: ErasedItem,
+  position: number,
+): Promise<boolean> {
+  const { height, index } = unpackPosition(position)
+  const text = (await recent.read(height))?.entries[index]
+  return hasErasable(text, db, id) && (await store.eraser(position)) === null
 }
 
 /**
