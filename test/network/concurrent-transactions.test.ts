@@ -140,6 +140,24 @@ it('applies each of many concurrent transactions once, in order', async () => {
   expect(await finding()).toBe(null)
 })
 
+it('replays what a transaction read of earlier ones, in its own block and before', async () => {
+  const { submitAll, account, finding } = await started()
+  const newest =
+    'SELECT org.hyperledger.composer.system.HistorianRecord ORDER BY [transactionId DESC] LIMIT 2 SKIP 1'
+  const read = `${registry} const runs = await getTransactionRegistry('org.ahead.Run')
+    const all = await runs.getAll(), [second, third] = await query(buildQuery('${newest}'))
+    const isKnown = all.length === 0 || (await runs.exists(all.at(-1).getIdentifier()))
+    if (!isKnown || (await runs.exists(tx.getIdentifier()))) throw new Error('wrong')
+    if (second && third && !(second.transactionId > third.transactionId)) throw new Error('order')
+    tx.account.balance = tx.account.balance * 2 % 1009 + all.length
+    await registry.update(tx.account)`
+  let balance = 0
+  for (let count = 0; count < 24; count += 1) balance = ((balance * 2) % 1_009) + count
+  for (const count of [16, 8])
+    expect(await submitAll(Array(count).fill(read))).toEqual(Array(count).fill(DONE))
+  expect([(await account())?.balance, await finding()]).toEqual([balance, null])
+})
+
 it('stops an endless transaction without affecting other transactions', async () => {
   const { submitAll, account, finding } = await started()
   const ends = await submitAll([ADD, 'for (;;);', ADD, ADD])

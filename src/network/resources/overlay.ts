@@ -6,16 +6,11 @@ import { countRows, parseStored, ResourceOrder, toWrite } from './database.ts'
 
 /** Reads the resources of the reader `below` with unrecorded changes applied. Does not change `below`. */
 export class Overlay implements ResourceReader {
-  #below: ResourceReader
+  readonly #below: ResourceReader
   /** Changed resources by type and id. */
   readonly #changed = new Map<string, Map<string, Changed>>()
 
   constructor(below: ResourceReader) {
-    this.#below = below
-  }
-
-  /** Replaces the reader `below`, to whose resources the changes are applied. */
-  standOn(below: ResourceReader): void {
     this.#below = below
   }
 
@@ -60,15 +55,7 @@ export class Overlay implements ResourceReader {
       .filter(({ text }) => where === null || matches(where, parseStored(text)))
       .map((stored) => ({ stored, keys: order.sortValues(stored) }))
       .sort((one, other) => order.compare(one.keys, other.keys))
-    let skip = selection.offset
-    let left = selection.limit ?? Number.POSITIVE_INFINITY
-    for await (const page of this.#merged(selection, changed, made, order)) {
-      const rows = page.slice(skip, skip + left)
-      skip -= Math.min(skip, page.length)
-      left -= rows.length
-      if (rows.length > 0) yield rows
-      if (left === 0) return
-    }
+    yield* limited(this.#merged(selection, changed, made, order), selection)
   }
 
   /** Yields the unchanged resources of the reader `below` and the resources in `made`, in order. */
@@ -99,6 +86,22 @@ export class Overlay implements ResourceReader {
   async count(selection: Selection): Promise<number> {
     if (!this.#changed.has(selection.type.qualifiedName)) return this.#below.count(selection)
     return countRows(this.select({ ...selection, limit: null, offset: 0 }))
+  }
+}
+
+/** Yields the resources in `pages` after the offset of a selection, up to its limit. */
+export async function* limited(
+  pages: AsyncIterable<StoredResource[]>,
+  { offset, limit }: Pick<Selection, 'offset' | 'limit'>,
+): AsyncGenerator<StoredResource[]> {
+  let skip = offset
+  let left = limit ?? Number.POSITIVE_INFINITY
+  for await (const page of pages) {
+    const rows = page.slice(skip, skip + left)
+    skip -= Math.min(skip, page.length)
+    left -= rows.length
+    if (rows.length > 0) yield rows
+    if (left === 0) return
   }
 }
 

@@ -1,12 +1,22 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
+import { unpackHeight } from '../../ledger/core.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model } from '../model/model.ts'
 import { parseTarget, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import { type NetworkBlock, type ResourceChange, toWrite } from '../resources/database.ts'
+import {
+  countRows,
+  type NetworkBlock,
+  type ResourceChange,
+  type ResourceDatabase,
+  type ResourceReader,
+  type Selection,
+  type StoredResource,
+  toWrite,
+} from '../resources/database.ts'
 import { parseNetworkItem } from '../resources/network-item.ts'
-import { createRegistries, NO_RESOURCES, Overlay } from '../resources/overlay.ts'
+import { createRegistries, limited, NO_RESOURCES, Overlay } from '../resources/overlay.ts'
 import { ADMIN, type Caller, historianTarget } from '../resources/transaction.ts'
 import { Decider } from './decider.ts'
 import type { NetworkVerification, VerificationProgress } from './messages.ts'
@@ -32,19 +42,25 @@ interface VerifyNetworkOptions {
 }
 
 /**
- * Decides every transaction of network `name` again, on top of the changes recorded before the transaction, and
- * compares the resulting writes and events with the recorded writes and events. `blocks` are all blocks that changed
- * the network, in order. Keeps all resources of the network in memory.
+ * Decides every transaction in `database` again, on top of the changes recorded before the transaction, and
+ * compares the resulting writes and events with the recorded writes and events. Keeps the resources of the network in
+ * memory, but not its transactions and their historian records.
  * Errors: NETWORK_INVALID if the scripts cannot be loaded.
  */
 export async function verifyNetwork(
-  name: string,
-  blocks: AsyncIterable<NetworkBlock>,
+  database: ResourceDatabase,
   { settings, restoredHeight, onProgress }: VerifyNetworkOptions,
 ): Promise<NetworkVerification> {
-  const state = new Overlay(NO_RESOURCES)
+  const { name } = database
+  const earlier = new EarlierRecords(database)
+  const resources = new Overlay(earlier)
+  /** With the transactions of the current block, and their historian records. */
+  const state = new Overlay(resources)
   const apply = (changes: readonly ResourceChange[]) => {
-    for (const change of changes) state.apply(change)
+    for (const change of changes) {
+      if (earlier.isRecord(change.target.type)) state.apply(change)
+      else resources.apply(change)
+    }
   }
   let network: DeployedNetwork | null = null
   let isRemoved = false
@@ -54,10 +70,13 @@ export async function verifyNetwork(
   const replayBlock = async ({ height, changes, deployed, removed }: NetworkBlock) => {
     if (isRemoved) return 'the block changes a network that was removed'
     isRemoved = removed
+    earlier.height = height
+    state.drop(0)
     if (deployed !== null) {
       const next = deployedNetwork(deployed, name, state, settings)
       if (typeof next === 'string') return next
       network = next
+      earlier.model = next.model
     }
     if (height <= (restoredHeight ?? -1)) {
       restored += 1
@@ -81,7 +100,7 @@ export async function verifyNetwork(
     }
     return null
   }
-  for await (const block of blocks) {
+  for await (const block of database.changesFrom(0)) {
     count += 1
     const finding = await replayBlock(block)
     if (finding !== null) {
@@ -89,6 +108,68 @@ export async function verifyNetwork(
     }
   }
   return { blocks: count, restored, transactions, finding: null }
+}
+
+/**
+ * Reads the registries, and the transactions and historian records in the blocks before `height`. Both never change,
+ * so they are read from the newest state.
+ */
+class EarlierRecords implements ResourceReader {
+  readonly #newest: ResourceReader
+  height = 0
+  #model: Model | null = null
+  #registries = NO_RESOURCES
+
+  constructor(newest: ResourceReader) {
+    this.#newest = newest
+  }
+
+  set model(model: Model) {
+    this.#model = model
+    this.#registries = createRegistries(model)
+  }
+
+  /** Whether `type` is the type of a transaction or of historian records. */
+  isRecord(type: string): boolean {
+    return type === HISTORIAN_RECORD || this.#model?.type(type)?.kind === 'transaction'
+  }
+
+  async read(target: Target): Promise<StoredResource | null> {
+    if (!this.isRecord(target.type)) return this.#registries.read(target)
+    const stored = await this.#newest.read(target)
+    return stored !== null && this.#isEarlier(stored) ? stored : null
+  }
+
+  async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
+    const { type, order } = selection
+    if (!this.isRecord(type.qualifiedName)) yield* this.#registries.select(selection)
+    else if (order.length === 0) yield* limited(this.#pages(selection), selection)
+    else {
+      // The store would refuse to sort all of them, although at that time there were fewer.
+      const found = new Overlay(NO_RESOURCES)
+      for await (const page of this.#pages({ ...selection, order: [] })) {
+        for (const { id, text } of page) {
+          const target = { type: type.qualifiedName, id }
+          found.apply({ kind: 'create', target, resource: {}, text, assigned: true })
+        }
+      }
+      yield* found.select(selection)
+    }
+  }
+
+  count(selection: Selection): Promise<number> {
+    return countRows(this.select({ ...selection, order: [], limit: null, offset: 0 }))
+  }
+
+  async *#pages(selection: Selection): AsyncGenerator<StoredResource[]> {
+    for await (const page of this.#newest.select({ ...selection, limit: null, offset: 0 })) {
+      yield page.splice(0).filter((stored) => this.#isEarlier(stored))
+    }
+  }
+
+  #isEarlier({ revision }: StoredResource): boolean {
+    return unpackHeight(revision) < this.height
+  }
 }
 
 /** The version of a network deployed at some height. */
@@ -107,7 +188,6 @@ function deployedNetwork(
   try {
     const definition = parseNetworkItem(JSON.stringify(item), name)
     const { model } = definition
-    state.standOn(createRegistries(model))
     const scripts = new Scripts(definition, settings)
     const parts = { definition, scripts, database: state, deployment: [], log: () => {} }
     return { model, decider: new Decider(parts) }

@@ -136,9 +136,8 @@ async function verify(
   const ledger = await LedgerReader.open(start.location)
   const database = new ResourceDatabase(name, ledger, NO_RESOURCES)
   const onProgress = (progress: VerificationProgress) => port.postMessage({ progress })
-  const blocks = database.changesFrom(0)
   const settings = guestSettings(start)
-  const verified = await verifyNetwork(name, blocks, { settings, restoredHeight, onProgress })
+  const verified = await verifyNetwork(database, { settings, restoredHeight, onProgress })
   await ledger.close()
   port.postMessage({ verified })
 }
