@@ -1,6 +1,6 @@
 // Compares the answers of Composer and daicho to the requests of a case, and makes a case with a difference smaller.
 import { type Answer, classify, type Side, sorted } from './answers.ts'
-import { explain } from './explained.ts'
+import { DENIED_CHANGE, errorText, explain, SEVERAL_ERRORS } from './explained.ts'
 import { type Case, formatFiles, type Request } from './generate.ts'
 
 /** A request that the two answered in different ways; null: the deployment. */
@@ -53,9 +53,13 @@ export async function compare(network: Case, one: Side, other: Side): Promise<Co
     let isDifferent = false
     for (const found of differences(request, composed, answered)) {
       const key = explain(found, network)
-      if (key === null) return { ...counts, explained, difference: found, end: request }
+      if (key === null || !(await isConfirmed(key, found, network, one, other))) {
+        return { ...counts, explained, difference: found, end: request }
+      }
       explained.push(key)
-      isDifferent = true
+      // An error changes nothing.
+      const { composer, daicho, call } = found
+      isDifferent ||= errorText(composer, call) === null || errorText(daicho, call) === null
     }
     // After a difference, the two may have different resources.
     if (isDifferent && !isRead(request)) {
@@ -64,6 +68,59 @@ export async function compare(network: Case, one: Side, other: Side): Promise<Co
     if (request.kind === 'submit') counts['ok' in composed ? 'ran' : 'rejected'] += 1
   }
   return { ...counts, explained, difference: null, end: null }
+}
+
+/** Whether a request with two errors really has both: the side that reported one of them has the other one, too. */
+async function isConfirmed(
+  key: string,
+  { request, call, composer, daicho }: Difference,
+  network: Case,
+  one: Side,
+  other: Side,
+): Promise<boolean> {
+  if ((key !== SEVERAL_ERRORS && key !== DENIED_CHANGE) || request === null) return true
+  const errors = [errorText(composer, call) ?? '', errorText(daicho, call) ?? '']
+  const [left = '', right = ''] = errors.map(classify)
+  const { caller } = request
+  const isListed = (side: Side, error: string, by: string | null) => {
+    const [, id = '', own] =
+      /with ID '(.*?)'(?: in collection with ID '\w+:(.*?)')?/s.exec(error) ?? []
+    return isFound(side, own ?? ('type' in request ? request.type : ''), id, network, by)
+  }
+  if (key === DENIED_CHANGE) return !(await isListed(one, errors[1] ?? '', caller))
+  const asked =
+    request.kind === 'ask' && call !== null
+      ? { ...request, calls: request.calls.filter((_, at) => at === call) }
+      : request
+  for (const [side, own, theirs] of [
+    [one, left, right],
+    [other, right, left],
+  ] as const) {
+    const reported = errors[side === one ? 1 : 0] ?? ''
+    if (theirs === 'missing' && !(await isListed(side, reported, caller))) return true
+    if (theirs === 'exists' && (await isListed(side, reported, null))) return true
+    // The administrator may do everything, so his request has only the other error.
+    if (own !== 'denied') continue
+    const answer = await side.answer({ ...asked, caller: null }, network)
+    const [returned] = askedCalls(answer) ?? []
+    if ('failed' in answer || returned?.startsWith('!') === true) return true
+  }
+  return false
+}
+
+/** Whether a resource is in the list that `caller` receives. */
+async function isFound(
+  side: Side,
+  type: string,
+  id: string,
+  network: Case,
+  caller: string | null,
+): Promise<boolean> {
+  const { kinds, identifiers } = network
+  if (kinds[type] === undefined) return false
+  const answer = await side.answer({ kind: 'list', caller, type }, network)
+  const found = 'ok' in answer && Array.isArray(answer.ok) ? answer.ok : []
+  return found.some((each) => each[identifiers[type] ?? ''] === id)
 }
 
 const READS: readonly Request['kind'][] = ['read', 'list', 'resolve', 'exists', 'query', 'check']
@@ -132,15 +189,15 @@ function shown(value: unknown): string {
     .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, 'UUID')
 }
 
-/** Returns the smallest case found that still has a difference that is not explained. */
+/** Returns the smallest case found that still has a difference like `found`, which is not explained. */
 export async function shrink(
   network: Case,
   one: Side,
   other: Side,
+  found: Difference,
 ): Promise<{ network: Case; difference: Difference }> {
   let best = network
-  let difference = (await compare(network, one, other)).difference
-  if (difference === null) throw new Error(`the difference of ${network.seed} has gone`)
+  let difference = found
   for (let attempts = 0; attempts < 60; ) {
     const next = smaller(best, difference)
     let isSmaller = false

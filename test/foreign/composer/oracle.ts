@@ -24,7 +24,7 @@ for (let seed = Number(first); seed < Number(first) + Number(networks); seed += 
   for (const key of explained) keys.set(key, (keys.get(key) ?? 0) + 1)
   if (difference === null) continue
   total.unexplained += 1
-  if (total.unexplained <= Number(shown)) print(await shrink(network, one, other))
+  if (total.unexplained <= Number(shown)) print(await shrink(network, one, other, difference))
   else console.log(seed, summarize(difference))
 }
 console.log(`\n${JSON.stringify(total)}`)
