@@ -1,25 +1,21 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
-import { unpackHeight } from '../../ledger/core.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model } from '../model/model.ts'
 import { parseTarget, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import {
-  countRows,
   type NetworkBlock,
   type ResourceChange,
   type ResourceDatabase,
   type ResourceReader,
-  type Selection,
-  type StoredResource,
   toWrite,
 } from '../resources/database.ts'
 import { parseNetworkItem } from '../resources/network-item.ts'
-import { createRegistries, limited, NO_RESOURCES, Overlay } from '../resources/overlay.ts'
 import { ADMIN, type Caller, historianTarget } from '../resources/transaction.ts'
 import { Decider } from './decider.ts'
 import type { NetworkVerification, VerificationProgress } from './messages.ts'
+import { ReplayedState } from './replayed-state.ts'
 import { type ScriptSettings, Scripts } from './scripts.ts'
 
 interface RecordedTransaction {
@@ -52,16 +48,7 @@ export async function verifyNetwork(
   { settings, restoredHeight, onProgress }: VerifyNetworkOptions,
 ): Promise<NetworkVerification> {
   const { name } = database
-  const earlier = new EarlierRecords(database)
-  const resources = new Overlay(earlier)
-  /** With the transactions of the current block, and their historian records. */
-  const state = new Overlay(resources)
-  const apply = (changes: readonly ResourceChange[]) => {
-    for (const change of changes) {
-      if (earlier.isRecord(change.target.type)) state.apply(change)
-      else resources.apply(change)
-    }
-  }
+  const state = new ReplayedState(database)
   let network: DeployedNetwork | null = null
   let isRemoved = false
   let count = 0
@@ -70,29 +57,28 @@ export async function verifyNetwork(
   const replayBlock = async ({ height, changes, deployed, removed }: NetworkBlock) => {
     if (isRemoved) return 'the block changes a network that was removed'
     isRemoved = removed
-    earlier.height = height
-    state.drop(0)
+    state.begin(height)
     if (deployed !== null) {
-      const next = deployedNetwork(deployed, name, state, settings)
+      const next = deployedNetwork(deployed, name, state.reader, settings)
       if (typeof next === 'string') return next
       network = next
-      earlier.model = next.model
+      state.model = next.model
     }
     if (height <= (restoredHeight ?? -1)) {
       restored += 1
-      apply(changes)
+      state.apply(changes)
       return null
     }
     if (network === null) return 'the block changes a network that is not deployed yet'
     const { before, recorded } = splitTransactions(changes, network.model)
-    apply(before)
+    state.apply(before)
     for (const transaction of recorded) {
       transactions += 1
       onProgress({ height, transactions })
       const finding = await replayTransaction(transaction, network.decider)
       if (finding !== null) return `transaction ${transaction.target.id}: ${finding}`
       const { target, resource, record, writes } = transaction
-      apply([
+      state.apply([
         toWrite('create', target, resource),
         toWrite('create', historianTarget(target), record),
         ...writes,
@@ -110,68 +96,6 @@ export async function verifyNetwork(
   return { blocks: count, restored, transactions, finding: null }
 }
 
-/**
- * Reads the registries, and the transactions and historian records in the blocks before `height`. Both never change,
- * so they are read from the newest state.
- */
-class EarlierRecords implements ResourceReader {
-  readonly #newest: ResourceReader
-  height = 0
-  #model: Model | null = null
-  #registries = NO_RESOURCES
-
-  constructor(newest: ResourceReader) {
-    this.#newest = newest
-  }
-
-  set model(model: Model) {
-    this.#model = model
-    this.#registries = createRegistries(model)
-  }
-
-  /** Whether `type` is the type of a transaction or of historian records. */
-  isRecord(type: string): boolean {
-    return type === HISTORIAN_RECORD || this.#model?.type(type)?.kind === 'transaction'
-  }
-
-  async read(target: Target): Promise<StoredResource | null> {
-    if (!this.isRecord(target.type)) return this.#registries.read(target)
-    const stored = await this.#newest.read(target)
-    return stored !== null && this.#isEarlier(stored) ? stored : null
-  }
-
-  async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
-    const { type, order } = selection
-    if (!this.isRecord(type.qualifiedName)) yield* this.#registries.select(selection)
-    else if (order.length === 0) yield* limited(this.#pages(selection), selection)
-    else {
-      // The store would refuse to sort all of them, although at that time there were fewer.
-      const found = new Overlay(NO_RESOURCES)
-      for await (const page of this.#pages({ ...selection, order: [] })) {
-        for (const { id, text } of page) {
-          const target = { type: type.qualifiedName, id }
-          found.apply({ kind: 'create', target, resource: {}, text, assigned: true })
-        }
-      }
-      yield* found.select(selection)
-    }
-  }
-
-  count(selection: Selection): Promise<number> {
-    return countRows(this.select({ ...selection, order: [], limit: null, offset: 0 }))
-  }
-
-  async *#pages(selection: Selection): AsyncGenerator<StoredResource[]> {
-    for await (const page of this.#newest.select({ ...selection, limit: null, offset: 0 })) {
-      yield page.splice(0).filter((stored) => this.#isEarlier(stored))
-    }
-  }
-
-  #isEarlier({ revision }: StoredResource): boolean {
-    return unpackHeight(revision) < this.height
-  }
-}
-
 /** The version of a network deployed at some height. */
 interface DeployedNetwork {
   readonly model: Model
@@ -182,14 +106,14 @@ interface DeployedNetwork {
 function deployedNetwork(
   item: JsonObject,
   name: string,
-  state: Overlay,
+  database: ResourceReader,
   settings: ScriptSettings,
 ): DeployedNetwork | string {
   try {
     const definition = parseNetworkItem(JSON.stringify(item), name)
     const { model } = definition
     const scripts = new Scripts(definition, settings)
-    const parts = { definition, scripts, database: state, deployment: [], log: () => {} }
+    const parts = { definition, scripts, database, deployment: [], log: () => {} }
     return { model, decider: new Decider(parts) }
   } catch (error) {
     if (error instanceof NetworkError) return error.message
