@@ -91,11 +91,11 @@ function* workbook(job: Job, grid: Grid, rgb: Uint8Array, palette: Palette): Gen
     yield* zip.part(SHEET_PART, sheet())
     yield* zip.end()
   }
-  for (const bytes of gathered(archive())) yield { bytes, rows }
+  for (const bytes of joinChunks(archive())) yield { bytes, rows }
 }
 
 /** Joins chunks into pieces of at least PIECE_BYTES. */
-function* gathered(chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
+function* joinChunks(chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
   let pending: Uint8Array[] = []
   let bytes = 0
   for (const chunk of chunks) {

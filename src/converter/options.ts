@@ -131,8 +131,8 @@ export function computeGrid(
   cellsMax: number,
 ): Grid {
   const columns =
-    width ?? (height === undefined ? defaultWidth : scaled(height, image.width, image.height))
-  const rows = height ?? scaled(columns, image.height, image.width)
+    width ?? (height === undefined ? defaultWidth : scaleDown(height, image.width, image.height))
+  const rows = height ?? scaleDown(columns, image.height, image.width)
   const size = `${columns} columns by ${rows} rows`
   if (columns > COLUMNS_MAX || rows > ROWS_MAX) {
     const message = `the sheet would have ${size}; it may have at most ${COLUMNS_MAX} by ${ROWS_MAX}`
@@ -149,6 +149,6 @@ export function computeGrid(
  * Returns `count * numerator / denominator`, rounded down. Sides of an SVG can be fractions, whose quotient may be a
  * little too small. Quotients of whole sides are exact: they are at least 1e-8 below the next whole number.
  */
-function scaled(count: number, numerator: number, denominator: number): number {
+function scaleDown(count: number, numerator: number, denominator: number): number {
   return Math.max(1, Math.floor((count * numerator) / denominator + 1e-9))
 }

@@ -2,7 +2,7 @@ export type { ConflictPolicy, DumpFormat, SourceFormat } from './choices.ts'
 export { dumpTexts, type ReadItems } from './dump.ts'
 export { FormatError } from './errors.ts'
 export { parseColumnTypes } from './formats/csv.ts'
-export { formatPlace, RecordRefusal } from './formats/record.ts'
+export { formatRecordLocation, RecordRefusal } from './formats/record.ts'
 export { LoadError, loadRecords } from './load.ts'
 export {
   type LoadCounts,

@@ -13,7 +13,7 @@ import {
   plannedChange,
 } from './changes.ts'
 import type { ConflictPolicy } from './choices.ts'
-import { formatPlace, type RecordPages, type SourceRecord } from './formats/record.ts'
+import { formatRecordLocation, type RecordPages, type SourceRecord } from './formats/record.ts'
 import {
   type ChangeDecision,
   countChanges,
@@ -306,7 +306,7 @@ class Loader {
     const digest = hashChanges(changes)
     const sent = this.#progress.sent.get(number)
     if (sent?.digest !== digest || decisions.length !== batch.changes.length) {
-      const place = formatPlace(batch.changes[0]?.place ?? { line: 0 })
+      const place = formatRecordLocation(batch.changes[0]?.place ?? { line: 0 })
       const message = `the batch that starts at ${place} was another`
       throw new Stop(`the input is not that of the interrupted load: ${message}`)
     }
@@ -372,7 +372,7 @@ class Loader {
       if (!exists) return 'c'
       if (isRevision || this.#options.onConflict === 'replace') return 'u'
       if (this.#options.onConflict === 'skip') return 's'
-      const message = `${formatPlace(place)}: item ${id} of ${db} exists already`
+      const message = `${formatRecordLocation(place)}: item ${id} of ${db} exists already`
       throw new Stop(`${message}; use --on-conflict skip or replace`)
     })
   }
@@ -438,7 +438,7 @@ function stopAfter(error: unknown, text: (isUnknown: boolean) => string): unknow
 
 /** Returns the reason why the load ends after a failed request with a batch. */
 function stopAfterBatch([first]: readonly PlannedChange[], error: unknown): unknown {
-  const batch = `the batch that starts at ${formatPlace(first?.place ?? { line: 0 })}`
+  const batch = `the batch that starts at ${formatRecordLocation(first?.place ?? { line: 0 })}`
   return stopAfter(error, (isUnknown) =>
     isUnknown ? `it is not known whether ${batch} was loaded` : `${batch} was not loaded`,
   )

@@ -140,7 +140,7 @@ function translate(source: string): string {
     if (token.length > 1 && token.startsWith('[')) return characterClass(token)
     if (token === '\\s') return `[${SPACES}]`
     if (token === '\\S') return `[^${SPACES}]`
-    return token.startsWith('\\') ? escaped(token) : RE2JS.quote(token)
+    return token.startsWith('\\') ? translateEscape(token) : RE2JS.quote(token)
   })
 }
 
@@ -151,7 +151,7 @@ function characterClass(token: string): string {
     if (member === '\\S') return NO_SPACES
     if (member === '\\b') return '\\x08'
     if (member === '\\-') return member
-    if (member.startsWith('\\')) return escaped(member)
+    if (member.startsWith('\\')) return translateEscape(member)
     return member === '-' ? member : RE2JS.quote(member)
   })
   if (members.length > 0) return `[${isNegated ? '^' : ''}${members.join('')}]`
@@ -159,7 +159,7 @@ function characterClass(token: string): string {
 }
 
 /** Returns an escape for RE2 with the ECMAScript meaning, inside or outside a class. */
-function escaped(token: string): string {
+function translateEscape(token: string): string {
   if (/^\\[ux]../.test(token)) {
     // The escapes of two surrogates are one character.
     const units = token.match(/[\da-f]+/gi) ?? []

@@ -73,10 +73,10 @@ export function assetFiles(base: string): readonly PageFile[] {
 
 /** Returns the HTML of a page with Swagger UI in the common layout. The page loads files only from its listener. */
 export function swaggerPage(page: SwaggerPage): string {
-  const at = (name: string) => `${escaped(page.assets)}/${name}`
+  const at = (name: string) => `${escapeHtml(page.assets)}/${name}`
   return pageHtml(page, {
     isTranslated: false,
-    head: `<meta name="document" content="${escaped(page.document)}">
+    head: `<meta name="document" content="${escapeHtml(page.document)}">
 <link rel="stylesheet" href="${at('swagger-ui.css')}">
 <link rel="stylesheet" href="${at('swagger.css')}">`,
     main: `<div id="content" class="container" tabindex="-1"><div id="swagger-ui"></div></div>
@@ -110,11 +110,11 @@ export function serveComponentPage(app: HttpApp, page: ComponentPage): void {
 }
 
 function pageHtml(page: Page, { isTranslated, head, main }: PageContent): string {
-  const [title, path, assets] = [page.title, page.path, page.assets].map(escaped)
+  const [title, path, assets] = [page.title, page.path, page.assets].map(escapeHtml)
   const items = page.links.map(({ href, text, japanese }) => {
     const current = href === page.path ? ' aria-current="page"' : ''
-    const other = japanese === undefined ? '' : ` data-ja="${escaped(japanese)}"`
-    return `<li><a href="${escaped(href)}"${current}${other}>${escaped(text)}</a></li>`
+    const other = japanese === undefined ? '' : ` data-ja="${escapeHtml(japanese)}"`
+    return `<li><a href="${escapeHtml(href)}"${current}${other}>${escapeHtml(text)}</a></li>`
   })
   return `<!doctype html>
 <html lang="en">
@@ -144,7 +144,7 @@ ${main}
 }
 
 /** Escapes `text` for HTML content and attributes. */
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')

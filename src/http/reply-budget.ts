@@ -216,7 +216,7 @@ export class ReplyStream extends Readable {
         this.push(null)
         return
       }
-      const unsent = Array.isArray(value) ? joined(value.splice(0)) : [value]
+      const unsent = Array.isArray(value) ? joinTexts(value.splice(0)) : [value]
       const bytes = unsent.reduce((sum, each) => sum + Buffer.byteLength(each), 0)
       if (bytes === 0) continue
       // After a short beginning, e.g. of a list that ends here, the reply has not waited for room.
@@ -256,7 +256,7 @@ export class ReplyStream extends Readable {
 }
 
 /** Joins neighbouring short texts. A long text stays alone, because joining would copy it. */
-function joined(texts: readonly string[]): string[] {
+function joinTexts(texts: readonly string[]): string[] {
   const result: string[] = []
   let short = ''
   for (const text of texts) {

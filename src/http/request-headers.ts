@@ -39,22 +39,23 @@ export function readRequestHeaders({ rawHeaders }: IncomingMessage): RequestHead
     // Compares the length first, because few headers have the length of a wanted name.
     if (name.length === 4 && name.toLowerCase() === 'host') {
       hosts += 1
-      host = joined(host, value)
-    } else if (name.length === 6 && name.toLowerCase() === 'origin') origin = joined(origin, value)
+      host = joinValues(host, value)
+    } else if (name.length === 6 && name.toLowerCase() === 'origin')
+      origin = joinValues(origin, value)
     else if (name.length === 7 && name.toLowerCase() === 'upgrade') upgrade = value
     else if (name.length === 12 && name.toLowerCase() === 'content-type') type = value
     else if (name.length === 14) {
       const lower = name.toLowerCase()
       if (lower === 'content-length') length = value
-      else if (lower === 'sec-fetch-site') site = joined(site, value)
+      else if (lower === 'sec-fetch-site') site = joinValues(site, value)
     } else if (name.length === 16 && name.toLowerCase() === 'content-encoding') {
-      encoding = joined(encoding, value)
+      encoding = joinValues(encoding, value)
     } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') transfer = value
   }
   return { hosts, host, site, origin, encoding, length, transfer, upgrade, type }
 }
 
-function joined(before: string | undefined, value: string): string {
+function joinValues(before: string | undefined, value: string): string {
   return before === undefined ? value : `${before}, ${value}`
 }
 

@@ -116,8 +116,8 @@ function publicSource(name: keyof typeof PUBLIC_SOURCES, get: Get, now: () => nu
     last = null
     const quote = parse(decodeUtf8(reply.body))
     const conditions = {
-      ...condition('if-none-match', reply.header('etag')),
-      ...condition('if-modified-since', reply.header('last-modified')),
+      ...conditionHeader('if-none-match', reply.header('etag')),
+      ...conditionHeader('if-modified-since', reply.header('last-modified')),
     }
     last = { quote, conditions }
     return quote
@@ -132,7 +132,7 @@ function throwAsSourceError(error: unknown): never {
 }
 
 /** Returns the header `name`, or no header if the value is absent or too long to be sent back. */
-function condition(name: string, value: string | null): Readonly<Record<string, string>> {
+function conditionHeader(name: string, value: string | null): Readonly<Record<string, string>> {
   return value === null || value.length > 256 ? {} : { [name]: value }
 }
 

@@ -30,7 +30,7 @@ export async function runCount(db: string, flags: Flags): Promise<void> {
   }
   const query = { db, ...Object.fromEntries(lists), ...filter }
   const reply = await callNode(flags, 'GET /api/config/aggregate', { query })
-  print(json, reply, table(reply))
+  print(json, reply, formatGroups(reply))
 }
 
 /** Returns the value of the flag --where. Reports its syntax errors here, with positions in the text of the flag. */
@@ -45,7 +45,7 @@ export function parseWhereFlag(where: string): Json {
 }
 
 /** Returns a line with the column names, followed by one line per group. */
-function table({ groups, height, consistent }: Aggregated): string {
+function formatGroups({ groups, height, consistent }: Aggregated): string {
   const rows = groups.map(({ group, count, ...functions }) => {
     const values = FUNCTIONS.flatMap((name) =>
       Object.entries(functions[name] ?? {}).map(([path, value]) => [`${name} ${path}`, value]),
@@ -56,14 +56,14 @@ function table({ groups, height, consistent }: Aggregated): string {
   if (first === undefined) return 'no items'
   const text = formatTable([
     first.map(([name]) => String(name)),
-    ...rows.map((row) => row.map(([, value]) => shown(value ?? null))),
+    ...rows.map((row) => row.map(([, value]) => formatCell(value ?? null))),
   ])
   const changed = `(blocks were added while the items were read; the first read was at height ${height})`
   return consistent ? text : `${text}\n${changed}`
 }
 
 /** Returns a value as text. Strings have quotes only if they look like another value or have several lines. */
-function shown(value: string | number | boolean | null): string {
+function formatCell(value: string | number | boolean | null): string {
   if (typeof value !== 'string') return String(value)
   return /^[^\s"][^\n"]*$/.test(value) && !/^(null|true|false|-?\d.*)$/.test(value)
     ? value

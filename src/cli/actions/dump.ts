@@ -28,8 +28,8 @@ export async function runDump(db: string, flags: DumpFlags): Promise<void> {
           progress.items += items
           line.update(null, `${progress.items} items`)
         }
-        const texts = dumpTexts(() => counted(source.read(), add), format)
-        const items = await writeTexts(checked(texts, source), out, isCompressed)
+        const texts = dumpTexts(() => countTexts(source.read(), add), format)
+        const items = await writeTexts(checkAtEnd(texts, source), out, isCompressed)
         return { items, height: source.height }
       } finally {
         await source.close()
@@ -81,7 +81,7 @@ async function openSource(db: string, { url, token }: DumpFlags): Promise<DumpSo
   }
 }
 
-async function* counted(
+async function* countTexts(
   pages: AsyncIterable<readonly string[]>,
   add: (items: number) => void,
 ): AsyncGenerator<readonly string[]> {
@@ -92,7 +92,7 @@ async function* counted(
 }
 
 /** Yields `texts`, and checks the source before the output is complete, so that a failed dump leaves no file. */
-async function* checked(
+async function* checkAtEnd(
   texts: AsyncGenerator<string, number>,
   source: DumpSource,
 ): AsyncGenerator<string, number> {

@@ -34,11 +34,11 @@ export async function runErase(db: string, flags: Flags): Promise<void> {
   const database = connectNode(flags, { timeoutMs: TIMEOUT_MS }).database(db)
   let total: ErasedItems = { items: 0, revisions: 0 }
   await withProgress('erasing', async (line) => {
-    for (const some of pages(ids)) {
+    for (const some of splitIds(ids)) {
       const before = total
       const progress = ({ items, revisions }: ErasedItems) => {
         total = { items: before.items + items, revisions: before.revisions + revisions }
-        line.update(null, amounts(total))
+        line.update(null, formatAmounts(total))
       }
       const selection = some === null ? chosen : { ...chosen, ids: some }
       const erased = await database.erase({ ...selection, progress }).catch((error: unknown) => {
@@ -48,15 +48,15 @@ export async function runErase(db: string, flags: Flags): Promise<void> {
     }
   })
   const done = dryRun === true ? 'would be erased' : 'erased'
-  print(json, { status: true, ...total }, `${amounts(total)} ${done}`)
+  print(json, { status: true, ...total }, `${formatAmounts(total)} ${done}`)
 }
 
-function amounts({ items, revisions }: ErasedItems): string {
+function formatAmounts({ items, revisions }: ErasedItems): string {
   return `${count(revisions, 'revision')} of ${count(items, 'item')}`
 }
 
 /** Returns pages of `ids`, or one null without ids. */
-function pages(ids: readonly string[] | undefined): (readonly string[] | null)[] {
+function splitIds(ids: readonly string[] | undefined): (readonly string[] | null)[] {
   if (ids === undefined) return [null]
   const starts = Array.from({ length: Math.ceil(ids.length / IDS_PER_REQUEST) }, (_, n) => n)
   return starts.map((n) => ids.slice(n * IDS_PER_REQUEST, (n + 1) * IDS_PER_REQUEST))

@@ -138,7 +138,7 @@ async function convert(
     }
     return await writeFileInParts(to, write, { mode: 0o666, inheritsOwner: false })
   } catch (error) {
-    throw interrupted.signal.aborted ? interrupted.signal.reason : unwritable(error, to)
+    throw interrupted.signal.aborted ? interrupted.signal.reason : toWriteExit(error, to)
   } finally {
     process.off('SIGINT', stop).off('SIGTERM', stop)
     await workers.close()
@@ -146,7 +146,7 @@ async function convert(
 }
 
 /** Returns the error of a file that cannot be created as Exit (usage), and all other errors unchanged. */
-function unwritable(error: unknown, path: string): unknown {
+function toWriteExit(error: unknown, path: string): unknown {
   const reason = formatReason(error)
   if (!(error instanceof Error && 'syscall' in error && error.syscall === 'open')) return error
   const message =

@@ -14,7 +14,7 @@ import {
   chooseIdMember,
   FormatError,
   findFormat,
-  formatPlace,
+  formatRecordLocation,
   type LoadCounts,
   LoadError,
   LoadProgress,
@@ -352,7 +352,7 @@ class RefusalReport {
 
   print(): void {
     const lines = this.#shown.map(
-      (refusal) => `${formatPlace(refusal)} refused: ${refusal.reason}\n`,
+      (refusal) => `${formatRecordLocation(refusal)} refused: ${refusal.reason}\n`,
     )
     if (this.#more > 0) lines.push(`${this.#more} more refused; --refused <file> lists all\n`)
     process.stderr.write(lines.map(escapeControls).join(''))

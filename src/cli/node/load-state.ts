@@ -120,7 +120,7 @@ export class LoadStateFile {
       const what =
         name === 'stamps'
           ? 'the input has changed'
-          : `the value of ${name} was ${shown(before)} before`
+          : `the value of ${name} was ${showValue(before)} before`
       const message = `this load cannot be resumed: ${what}; to load again, remove ${path}`
       throw new Exit(EXIT.usage, message)
     }
@@ -159,7 +159,7 @@ export class LoadStateFile {
 
 const LINE_FEED = 0x0a
 
-function shown(value: unknown): string {
+function showValue(value: unknown): string {
   return value === undefined ? 'not given' : JSON.stringify(value)
 }
 

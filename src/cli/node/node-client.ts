@@ -32,15 +32,9 @@ export async function fetchFromNode(
   const { timeoutMs = REPLY_MS, bytesMax = REPLY_BYTES_MAX, fetch = globalThis.fetch } = bounds
   const signal = AbortSignal.timeout(timeoutMs)
   try {
-    let length = 0
-    const reply = await fetch(address, { ...request, redirect: 'error', signal })
-    const parts: Uint8Array[] = []
-    for await (const part of reply.body ?? []) {
-      length += part.length
-      if (length > bytesMax) throw new Error(`the reply has more than ${bytesMax} bytes`)
-      parts.push(part)
-    }
-    return { status: reply.status, bytes: Buffer.concat(parts) }
+    const read = limitReplies(bytesMax, fetch)
+    const reply = await read(address, { ...request, redirect: 'error', signal })
+    return { status: reply.status, bytes: Buffer.from(await reply.arrayBuffer()) }
   } catch (error) {
     if (signal.aborted) throw new Error(`no reply within ${timeoutMs} ms`, { cause: error })
     throw new Error(findReason(error), { cause: error })
@@ -59,22 +53,25 @@ export function connectNode(
   { url, token }: NodeAddress,
   { timeoutMs }: { readonly timeoutMs?: number } = {},
 ): LedgerClient {
-  const options = { token, timeoutMs, retries: 0, fetch: fetchLimited }
-  return new LedgerClient(serverUrl(url), options)
+  const limited = limitReplies(REPLY_BYTES_MAX, fetch)
+  return new LedgerClient(serverUrl(url), { token, timeoutMs, retries: 0, fetch: limited })
 }
 
-const fetchLimited: typeof fetch = async (address, request) => {
-  const reply = await fetch(address, request)
-  let length = 0
-  const limit = new TransformStream<Uint8Array, Uint8Array>({
-    transform(part, output) {
-      length += part.length
-      if (length <= REPLY_BYTES_MAX) return output.enqueue(part)
-      const message = `the reply has more than ${REPLY_BYTES_MAX} bytes`
-      output.error(new ClientError('REPLY_TOO_LARGE', reply.status, message))
-    },
-  })
-  return new Response(reply.body?.pipeThrough(limit) ?? null, reply)
+/** Returns `fetch` with an error for replies of more than `bytesMax` bytes. */
+function limitReplies(bytesMax: number, fetch: typeof globalThis.fetch): typeof globalThis.fetch {
+  return async (address, request) => {
+    const reply = await fetch(address, request)
+    let length = 0
+    const limit = new TransformStream<Uint8Array, Uint8Array>({
+      transform(part, output) {
+        length += part.length
+        if (length <= bytesMax) return output.enqueue(part)
+        const message = `the reply has more than ${bytesMax} bytes`
+        output.error(new ClientError('REPLY_TOO_LARGE', reply.status, message))
+      },
+    })
+    return new Response(reply.body?.pipeThrough(limit) ?? null, reply)
+  }
 }
 
 /**

@@ -28,7 +28,7 @@ export function writeTexts<End>(
 }
 
 /** Passes `texts` to `write`, and returns the generator's return value. */
-async function written<End>(
+async function passTexts<End>(
   texts: AsyncGenerator<string, End>,
   write: (texts: Readable) => Promise<void>,
 ): Promise<End> {
@@ -45,7 +45,7 @@ async function written<End>(
 const compressors = (isCompressed: boolean) => (isCompressed ? [createGzip()] : [])
 
 function toStdout<End>(texts: AsyncGenerator<string, End>, isCompressed: boolean): Promise<End> {
-  return written(texts, (source) =>
+  return passTexts(texts, (source) =>
     pipeline([source, ...compressors(isCompressed), process.stdout], { end: false }),
   )
 }
@@ -58,7 +58,7 @@ async function toFile<End>(
   const stopListening = beforeSignal(() => rmSync(partialPath(out), { force: true }))
   try {
     const write = (file: FileHandle) =>
-      written(texts, (source) => pipeline([source, ...compressors(isCompressed), fileSink(file)]))
+      passTexts(texts, (source) => pipeline([source, ...compressors(isCompressed), fileSink(file)]))
     // Readable by the owner only, because the blinds of an export open every commitment.
     const end = await writeFileInParts(out, write, { inheritsOwner: false })
     await syncFolder(dirname(resolve(out)))

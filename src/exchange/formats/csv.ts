@@ -312,7 +312,7 @@ export function csvRow(columns: readonly Column[], item: JsonObject): string {
 
 /** Returns the header for `columns`, each with its type. Errors: InputError. */
 export function csvHeader(columns: readonly Column[]): string {
-  return requireReadable(columns.map(({ name, type }) => quoted(`${name}:${type}`)).join(','))
+  return requireReadable(columns.map(({ name, type }) => quoteCell(`${name}:${type}`)).join(','))
 }
 
 /** Returns `row` if `csvRecords` can read it. Errors: InputError. */
@@ -328,10 +328,10 @@ function requireReadable(row: string): string {
 function cellText(value: Json | undefined, type: ColumnType): string {
   if (value === undefined) return ''
   const text = type === 'json' || typeof value !== 'string' ? JSON.stringify(value) : value
-  return text === '' ? '""' : quoted(text)
+  return text === '' ? '""' : quoteCell(text)
 }
 
-function quoted(text: string): string {
+function quoteCell(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 

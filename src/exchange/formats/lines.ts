@@ -41,7 +41,7 @@ export class PieceBuffer {
   /** Returns the piece, or null if the piece is too long. The next `add` starts a new piece. */
   take(): Uint8Array | null {
     const [only] = this.#parts
-    const whole = this.#parts.length === 1 && only !== undefined ? only : joined(this.#parts)
+    const whole = this.#parts.length === 1 && only !== undefined ? only : joinParts(this.#parts)
     const bytes = this.#isTooLong ? null : whole
     this.#parts = []
     this.#length = 0
@@ -50,7 +50,7 @@ export class PieceBuffer {
   }
 }
 
-function joined(parts: readonly Uint8Array[]): Uint8Array {
+function joinParts(parts: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
   let at = 0
   for (const part of parts) {

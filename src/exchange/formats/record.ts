@@ -14,7 +14,7 @@ export interface Located {
 }
 
 /** Returns the location of a record as text, such as `line 3` or `a.csv, line 3`. */
-export function formatPlace({ line, file }: Located): string {
+export function formatRecordLocation({ line, file }: Located): string {
   return file === undefined ? `line ${line}` : `${file}, line ${line}`
 }
 

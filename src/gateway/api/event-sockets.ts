@@ -179,7 +179,7 @@ export class EventSockets {
         }
         const { emitted, next } = await network.events.readRecorded(height)
         const blocks: BlockEvents[] = []
-        for (const each of emitted) blocks.push(await receivable(network, caller, each))
+        for (const each of emitted) blocks.push(await selectReceivable(network, caller, each))
         return { blocks, next }
       },
     }
@@ -202,7 +202,7 @@ async function sendNew(subscription: Subscription, emitted: EmittedEvents): Prom
     closeRevoked(sockets)
     return
   }
-  const block = await receivable(network, caller, emitted)
+  const block = await selectReceivable(network, caller, emitted)
   subscription.sent += 1
   for (const socket of sockets) socket.sendNew(block)
 }
@@ -212,7 +212,7 @@ function closeRevoked(sockets: Iterable<EventSocket>): void {
 }
 
 /** Returns the events that `caller` may receive, as frames. */
-async function receivable(
+async function selectReceivable(
   network: BusinessNetwork,
   caller: Caller,
   { height, events }: EmittedEvents,

@@ -146,7 +146,7 @@ export class LogWitness {
     if (key === null) {
       throw new LedgerError('WITNESS_LOG_UNKNOWN', 'this node does not cosign a log of this origin')
     }
-    const checkpoint = await opened(key, note)
+    const checkpoint = await requireCheckpoint(key, note)
     if (old > checkpoint.size) {
       throw invalid('the old size is larger than the size of the checkpoint')
     }
@@ -154,7 +154,7 @@ export class LogWitness {
       const known = heads.get(checkpoint.origin) ?? NOTHING
       if (old !== known.size) return known.size
       requireContinuation(known, checkpoint, proof)
-      remember(heads, checkpoint)
+      rememberHead(heads, checkpoint)
       return null
     })
     if (conflict !== null) return { conflict }
@@ -207,7 +207,7 @@ function requireContinuation(
 }
 
 /** Sets the last cosigned head of a log. Errors: WITNESS_LOG_UNKNOWN for too many logs. */
-function remember(heads: Map<string, TreeHead>, { origin, size, root }: Checkpoint): void {
+function rememberHead(heads: Map<string, TreeHead>, { origin, size, root }: Checkpoint): void {
   if (heads.get(origin)?.size === size) return
   if (heads.size >= LOGS_MAX && !heads.has(origin)) {
     const message = `this node has cosigned ${LOGS_MAX} logs already`
@@ -253,7 +253,7 @@ function parseState(text: string): State {
 const NOTHING: TreeHead = { size: 0, root: frontierRoot(EMPTY_FRONTIER) }
 
 /** Returns the verified checkpoint in `note`. Errors: WITNESS_REQUEST_INVALID, WITNESS_SIGNATURE_REFUSED. */
-async function opened(key: VerifierKey, note: string): Promise<Checkpoint> {
+async function requireCheckpoint(key: VerifierKey, note: string): Promise<Checkpoint> {
   try {
     return await openCheckpoint(nodeVerifySignature, key, withoutRepetitions(note))
   } catch (error) {

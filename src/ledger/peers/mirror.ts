@@ -506,7 +506,7 @@ export async function pull(
 ): Promise<void> {
   const head = await mirror.opened(await source.checkpoint())
   const pageAt = (from: number) =>
-    prefetch(async () => source.blocks(from, Math.min(limit.blocks, head.size - from)))
+    startEarly(async () => source.blocks(from, Math.min(limit.blocks, head.size - from)))
   await mirror.detectFork(shownLog(head, source), async () => {
     // Requests the first page before the head is accepted, to save time. If the head is rejected, the page is not used.
     let next = mirror.size < head.size ? pageAt(mirror.size) : null
@@ -520,7 +520,7 @@ export async function pull(
         const from = Math.max(page.end, mirror.size)
         // Requests the next page now, so that the source prepares it while this page is verified and stored.
         next = from < head.size ? pageAt(from) : null
-        entries += await added(mirror, page, { head, source, turns })
+        entries += await storePage(mirror, page, { head, source, turns })
         progress({ blocks: mirror.size, ofBlocks: head.size, entries })
       }
     } finally {
@@ -530,7 +530,7 @@ export async function pull(
 }
 
 /** Stores a page, and closes its transfer. Returns the number of entries that were stored. */
-async function added(
+async function storePage(
   mirror: Mirror,
   page: BlockPage,
   { head, source, turns }: { head: SignedCheckpoint; source: ChainSource; turns: MirrorTurns },
@@ -600,7 +600,7 @@ export async function compare(mirror: Mirror, source: ChainSource): Promise<void
 }
 
 /** Starts `work` before its result is needed. An error is reported when the result is awaited. */
-function prefetch<Value>(work: () => Promise<Value>): Promise<Value> {
+function startEarly<Value>(work: () => Promise<Value>): Promise<Value> {
   const result = work()
   result.catch(() => {})
   return result

@@ -13,8 +13,6 @@ import {
   openBlobStore,
   openStoreReader,
   requireFolder,
-  type StoredDatabase,
-  type StoredItem,
   type StoreLocation,
   type StoreReader,
   storeExists,
@@ -24,6 +22,7 @@ import {
 import { findNodeKey, type NodeKey, openNodeKey } from '../log/node-key.ts'
 import { signedHeadFile, storeEmptyHead } from '../log/signed-head.ts'
 import { systemPlatform } from '../platform.ts'
+import { ALL, itemPages } from '../read/pages.ts'
 import type { Operation, UnitOfWork } from '../write/unit-of-work.ts'
 import { LedgerWriter } from '../write/writer.ts'
 import { type BlobTransfer, ChainBlobs, fetchingBlobs, localBlobs, WHOLE_RUN } from './blobs.ts'
@@ -277,23 +276,17 @@ class DatabaseCopier {
   async *#operations(): AsyncGenerator<Operation> {
     // If the chain has no attachments, like most chains, does not search for the attachments of each item.
     const hasBlobs = (await this.#store.attachments.countBlobs()).blobs > 0
-    for (const database of await this.#store.databases()) {
-      const { name: db } = database
+    for (const { name: db, created } of await this.#store.databases()) {
       yield { kind: 'create_db', db }
-      for await (const { id, text } of this.#items(database)) {
-        yield { kind: 'create_item', db, id, text, assigned: false }
-        if (hasBlobs) yield* this.#attachments(db, id)
+      const pages = itemPages(ALL, ITEMS_PER_PAGE, -1, (from) =>
+        this.#store.listItems(created, from),
+      )
+      for await (const page of pages) {
+        for (const { id, text } of page) {
+          yield { kind: 'create_item', db, id, text, assigned: false }
+          if (hasBlobs) yield* this.#attachments(db, id)
+        }
       }
-    }
-  }
-
-  async *#items({ created }: StoredDatabase): AsyncGenerator<StoredItem> {
-    for (let after = -1; ; ) {
-      const page = await this.#store.listItems(created, { after, limit: ITEMS_PER_PAGE })
-      const last = page.at(-1)
-      if (last === undefined) return
-      yield* page
-      after = last.created
     }
   }
 

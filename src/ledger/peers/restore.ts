@@ -97,7 +97,7 @@ async function restoreWithKey(options: RestoreOptions, ownKey: NodeKey): Promise
     const own = await withHint(ownKey, async () => {
       if (hasStore(folder)) return restoredBefore(options, key, source)
       await fillMirror({ folder: side, serverId, key }, source, options)
-      const verification = await verified(side, options)
+      const verification = await verifySideStore(side, options)
       moveStore(side, folder)
       return verification
     })
@@ -190,7 +190,10 @@ async function withHint<Result>(
 }
 
 /** Verifies the restored store. Errors: RESTORE_REFUSED, STORE_ROLLED_BACK, LOG_CONTRADICTED. */
-async function verified(side: string, { folder, threads }: RestoreOptions): Promise<Verification> {
+async function verifySideStore(
+  side: string,
+  { folder, threads }: RestoreOptions,
+): Promise<Verification> {
   await withReader(side, (store) => requireSignedHead(store, signedHeadFile(folder)))
   const verification = await verifyStoreAt(side, threads)
   // Discards all data, because a new attempt would not replace wrong data. For example, the source may have left out

@@ -9,7 +9,7 @@ import {
   type StoreReader,
 } from '../../storage/index.ts'
 import { type EntrySearch, type FoundEntries, searchEntries } from './entry-search.ts'
-import { blockPages, itemPages, requireDatabase, searchPages } from './pages.ts'
+import { ALL, blockPages, itemPages, requireDatabase, searchPages } from './pages.ts'
 
 const ITEMS_PER_PAGE = 256
 
@@ -64,8 +64,7 @@ export class LedgerReader {
   async *listItems(db: string): AsyncGenerator<StoredItem[]> {
     const database = await this.#store.database(db)
     if (database === null) return
-    const all = { limit: 0, offset: 0 }
-    yield* itemPages(all, ITEMS_PER_PAGE, -1, (from) =>
+    yield* itemPages(ALL, ITEMS_PER_PAGE, -1, (from) =>
       this.#store.listItems(database.created, from),
     )
   }

@@ -14,6 +14,8 @@ export interface ListRange {
   readonly offset: number
 }
 
+export const ALL: ListRange = { limit: 0, offset: 0 }
+
 export interface ItemQuery {
   readonly filter: Filter
   /** Packed position of the item after which the search starts; null starts at the first item. */

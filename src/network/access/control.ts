@@ -8,18 +8,7 @@ import type { Findings, SourceFile } from '../language/source.ts'
 import { isA, type Model, type Target, type TypeDeclaration } from '../model/model.ts'
 
 /** A checked access rule: all types and namespaces to which the rule refers exist. */
-export interface AccessRule {
-  readonly name: string
-  readonly description: string
-  readonly participant: BoundPattern
-  readonly operations: readonly AccessOperation[]
-  readonly resource: BoundPattern
-  /** If set, the rule applies only while a matching transaction is processed. */
-  readonly transaction: BoundPattern | null
-  /** The source of a function of participant, resource and transaction; null if the rule has no condition. */
-  readonly condition: string | null
-  readonly allows: boolean
-}
+export type AccessRule = Omit<RuleNode, 'at'>
 
 const RULES_FILE = 'permissions.acl'
 

@@ -30,6 +30,7 @@ export interface RuleNode {
   readonly participant: BoundPattern
   readonly operations: readonly AccessOperation[]
   readonly resource: BoundPattern
+  /** If set, the rule applies only while a matching transaction is processed. */
   readonly transaction: BoundPattern | null
   /** The condition as the source of a JavaScript function; see `conditionSource`. */
   readonly condition: string | null
