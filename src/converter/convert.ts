@@ -68,14 +68,19 @@ export async function convert(
   const palette = createPalette(rgb, options.colors)
   const { colors, distinct } = palette
   const plan = { format, width, height, grid, colors: colors.length, distinct }
-  if (job.product === 'workbook') return { plan, pieces: workbook(job, grid, rgb, palette) }
+  if (job.product === 'workbook') return { plan, pieces: workbookPieces(job, grid, rgb, palette) }
   repaint(rgb, palette)
   const raw = { width: grid.columns, height: grid.rows, channels: 3 } as const
   const png = sharp(rgb, { raw, limitInputPixels: false }).png({ compressionLevel: 1 })
   return { plan, pieces: [{ bytes: await png.toBuffer(), rows: grid.rows }] }
 }
 
-function* workbook(job: Job, grid: Grid, rgb: Uint8Array, palette: Palette): Generator<Piece> {
+function* workbookPieces(
+  job: Job,
+  grid: Grid,
+  rgb: Uint8Array,
+  palette: Palette,
+): Generator<Piece> {
   const zip = new ZipWriter(grid.columns * grid.rows < FAST_CELLS ? LEVEL_SMALL : LEVEL_FAST)
   let rows = 0
   const sheet = function* (): Generator<Uint8Array> {

@@ -147,7 +147,7 @@ class ColorSet {
   /** `widths`: number of adjacent values of each channel that share a code. [1, 1, 1] distinguishes all colours. */
   constructor(widths: readonly [number, number, number]) {
     const [red, green, blue] = widths
-    const [reds, greens, blues] = [codes(red), codes(green), codes(blue)]
+    const [reds, greens, blues] = [countCodes(red), countCodes(green), countCodes(blue)]
     const table = (width: number, step: number) =>
       Uint32Array.from({ length: 256 }, (_, value) => Math.floor(value / width) * step)
     this.#red = table(red, greens * blues)
@@ -225,7 +225,7 @@ class ColorSet {
 }
 
 /** Returns the number of codes of a channel in which `width` adjacent values share a code. */
-function codes(width: number): number {
+function countCodes(width: number): number {
   return Math.ceil(256 / width)
 }
 

@@ -24,23 +24,26 @@ const COLORS_PER_CHUNK = 2_048
  */
 export function workbookParts(sheetName: string, palette: Palette): Part[] {
   return [
-    part('[Content_Types].xml', contentTypes()),
-    part('_rels/.rels', relationships([['officeDocument', 'xl/workbook.xml']])),
-    part('xl/workbook.xml', workbook(sheetName)),
-    part(
+    toPart('[Content_Types].xml', contentTypes()),
+    toPart('_rels/.rels', formatRelationships([['officeDocument', 'xl/workbook.xml']])),
+    toPart('xl/workbook.xml', formatWorkbook(sheetName)),
+    toPart(
       'xl/_rels/workbook.xml.rels',
-      relationships([
+      formatRelationships([
         ['worksheet', 'worksheets/sheet1.xml'],
         ['styles', 'styles.xml'],
         ['sharedStrings', 'sharedStrings.xml'],
       ]),
     ),
-    part('xl/sharedStrings.xml', `${HEAD}<sst xmlns="${MAIN}" uniqueCount="1"><si><t/></si></sst>`),
+    toPart(
+      'xl/sharedStrings.xml',
+      `${HEAD}<sst xmlns="${MAIN}" uniqueCount="1"><si><t/></si></sst>`,
+    ),
     { name: 'xl/styles.xml', pieces: styles(palette.colors) },
   ]
 }
 
-function part(name: string, xml: string): Part {
+function toPart(name: string, xml: string): Part {
   return { name, pieces: [Buffer.from(xml)] }
 }
 
@@ -59,7 +62,7 @@ function contentTypes(): string {
   )
 }
 
-function relationships(targets: readonly (readonly [string, string])[]): string {
+function formatRelationships(targets: readonly (readonly [string, string])[]): string {
   const lines = targets.map(
     ([type, target], at) =>
       `<Relationship Id="rId${at + 1}" Type="${OFFICE}/${type}" Target="${target}"/>`,
@@ -67,7 +70,7 @@ function relationships(targets: readonly (readonly [string, string])[]): string 
   return `${HEAD}<Relationships xmlns="${PACKAGE}/relationships">${lines.join('')}</Relationships>`
 }
 
-function workbook(sheetName: string): string {
+function formatWorkbook(sheetName: string): string {
   const name = sheetName.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`)
   return (
     `${HEAD}<workbook xmlns="${MAIN}" xmlns:r="${OFFICE}">` +
@@ -87,7 +90,7 @@ function* styles(colors: Uint32Array): Generator<Uint8Array> {
       '<fill><patternFill patternType="gray125"/></fill>',
   )
   for (let from = 0; from < count; from += COLORS_PER_CHUNK) {
-    const some = Array.from(colors.subarray(from, from + COLORS_PER_CHUNK), fill)
+    const some = Array.from(colors.subarray(from, from + COLORS_PER_CHUNK), formatFill)
     yield Buffer.from(some.join(''), 'latin1')
   }
   yield Buffer.from(
@@ -108,7 +111,7 @@ function* styles(colors: Uint32Array): Generator<Uint8Array> {
   )
 }
 
-function fill(color: number): string {
+function formatFill(color: number): string {
   const rgb = color.toString(16).toUpperCase().padStart(6, '0')
   return (
     '<fill><patternFill patternType="solid">' +
@@ -185,7 +188,7 @@ export function* sheetXml(
   palette: Palette,
   options: SheetOptions,
 ): Generator<SheetChunk> {
-  yield { bytes: Buffer.from(opening(grid, options)), rows: 0 }
+  yield { bytes: Buffer.from(formatOpening(grid, options)), rows: 0 }
   const { set, colorOf } = palette
   const opens = new TextTable(
     Array.from({ length: grid.columns }, (_, at) => `<c r="${columnName(at)}`),
@@ -218,7 +221,7 @@ export function* sheetXml(
   yield { bytes: Buffer.from('</sheetData></worksheet>'), rows: grid.rows }
 }
 
-function opening({ columns, rows }: Grid, { px, zoom }: SheetOptions): string {
+function formatOpening({ columns, rows }: Grid, { px, zoom }: SheetOptions): string {
   const corner = `${columnName(columns - 1)}${rows}`
   const used = corner === 'A1' ? 'A1' : `A1:${corner}`
   const scale = zoom === null ? '' : ` zoomScale="${zoom}" zoomScaleNormal="${zoom}"`

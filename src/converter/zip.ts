@@ -51,7 +51,7 @@ export class ZipWriter {
     yield this.#count(this.#deflate(new Uint8Array(0), constants.Z_FINISH))
     const packedBytes = this.#offset - start
     assert(plainBytes <= UINT32_MAX)
-    yield this.#count(descriptor(crc, packedBytes, plainBytes))
+    yield this.#count(formatDescriptor(crc, packedBytes, plainBytes))
     this.#entries.push({ name: nameBytes, offset, crc, packedBytes, plainBytes })
   }
 
@@ -94,7 +94,7 @@ function localHeader(name: Buffer): Buffer {
   return header
 }
 
-function descriptor(crc: number, packedBytes: number, plainBytes: number): Buffer {
+function formatDescriptor(crc: number, packedBytes: number, plainBytes: number): Buffer {
   const bytes = Buffer.alloc(16)
   bytes.writeUInt32LE(0x0807_4b50, 0)
   bytes.writeUInt32LE(crc, 4)

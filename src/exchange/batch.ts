@@ -33,7 +33,7 @@ export class Batch {
 
   /** Adds a record. Returns false if the batch is full; a record fits into an empty batch. */
   add(planned: Planned): boolean {
-    const { bytes, attachmentBytes, isAlone } = measure(planned)
+    const { bytes, attachmentBytes, isAlone } = measureChange(planned)
     const isFull =
       this.records === BATCH_RECORDS ||
       this.#isAlone ||
@@ -58,7 +58,7 @@ export class Batch {
   }
 }
 
-function measure(planned: Planned) {
+function measureChange(planned: Planned) {
   if (planned.kind !== 'change') return { bytes: 0, attachmentBytes: 0, isAlone: false }
   const { operation, attachments, isAlone } = planned
   let attachmentBytes = 0

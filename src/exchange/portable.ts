@@ -9,7 +9,7 @@ const CHUNK_BYTES = 256 * 1024
 const OPEN_ARRAY = 0x5b
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
 
-async function* chunks(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+async function* toChunks(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += CHUNK_BYTES) yield bytes.subarray(at, at + CHUNK_BYTES)
 }
 
@@ -19,10 +19,10 @@ export function fileRecords(file: Uint8Array, isCsv: boolean): RecordPages {
   const bytes = hasMark ? file.subarray(BYTE_ORDER_MARK.length) : file
   const start = bytes.subarray(0, CHUNK_BYTES)
   const lineEnd = findLineEnd(start)
-  if (isCsv) return refuseForeign(csvRecords(chunks(bytes), { types: new Map(), lineEnd }), null)
+  if (isCsv) return refuseForeign(csvRecords(toChunks(bytes), { types: new Map(), lineEnd }), null)
   if (start.find((byte) => byte > 0x20) === OPEN_ARRAY) {
-    return refuseForeign(arrayRecords(chunks(bytes)), null)
+    return refuseForeign(arrayRecords(toChunks(bytes)), null)
   }
   requireLines(start, lineEnd)
-  return refuseForeign(ndjsonRecords(chunks(bytes), lineEnd), null)
+  return refuseForeign(ndjsonRecords(toChunks(bytes), lineEnd), null)
 }

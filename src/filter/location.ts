@@ -91,7 +91,7 @@ export function parseTree(parameters: readonly (readonly [string, string])[]): J
   for (const [name, text] of parameters) {
     characters += name.length + text.length
     requireShort(characters)
-    insert(root, parseBrackets(name), text)
+    insertMember(root, parseBrackets(name), text)
   }
   return root
 }
@@ -118,7 +118,7 @@ function parseBrackets(name: string): string[] {
   return parts
 }
 
-function insert(root: JsonObject, parts: readonly string[], text: string): void {
+function insertMember(root: JsonObject, parts: readonly string[], text: string): void {
   const malformed = (reason: string) => new FilterError('FILTER_MALFORMED', parts, reason)
   const contradiction = 'it has both a value and members'
   let node = root

@@ -21,13 +21,13 @@ export function parseBasic(header: string | undefined): Credentials | null {
   if (match?.[1] === undefined) return null
   const bytes = Buffer.from(match[1], 'base64')
   if (bytes.toString('base64').replace(/=+$/, '') !== match[1].replace(/=+$/, '')) return null
-  const text = decode(bytes)
+  const text = decodeText(bytes)
   const colon = text.indexOf(':')
   if (colon === -1 || /[\u0000-\u001f\u007f]/.test(text)) return null
   return { name: text.slice(0, colon), password: text.slice(colon + 1) }
 }
 
-function decode(bytes: Buffer): string {
+function decodeText(bytes: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {

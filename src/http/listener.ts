@@ -43,7 +43,7 @@ export async function startListener(
   return {
     name: component.name,
     url,
-    close: () => drain(app),
+    close: () => closeWithinLimit(app),
   }
 }
 
@@ -51,7 +51,7 @@ export async function startListener(
  * Closes `app`: accepts no new connections, sends `Connection: close` with all further replies, waits for pending
  * requests up to DRAIN_MS, then closes all connections. `app.close()` alone would wait for keep-alive clients.
  */
-async function drain(app: HttpApp): Promise<void> {
+async function closeWithinLimit(app: HttpApp): Promise<void> {
   const server: Server = app.server
   // `app.close` would first run the hooks of the component.
   server.close()

@@ -66,7 +66,7 @@ export function outboundGet(
   headers: Readonly<Record<string, string>>,
   policy: OutboundPolicy,
 ): Promise<OutboundReply> {
-  return exchange(url, { method: 'GET', headers, body: null }, policy)
+  return sendRequest(url, { method: 'GET', headers, body: null }, policy)
 }
 
 /** Sends one POST of `body`, with the same limits. Errors: OutboundError. */
@@ -76,7 +76,7 @@ function outboundPost(
   body: Uint8Array,
   policy: OutboundPolicy,
 ): Promise<OutboundReply> {
-  return exchange(url, { method: 'POST', headers, body }, policy)
+  return sendRequest(url, { method: 'POST', headers, body }, policy)
 }
 
 /** Sends outbound requests. An interface, so that tests can replace the network. */
@@ -93,7 +93,7 @@ interface OutboundRequest {
   readonly body: Uint8Array | null
 }
 
-async function exchange(
+async function sendRequest(
   url: URL,
   sent: OutboundRequest,
   policy: OutboundPolicy,
@@ -115,7 +115,7 @@ async function exchange(
   try {
     policy.signal?.throwIfAborted()
     const response = await send(url, sent, policy, ended.signal)
-    return await receive(url, response, policy, ended.signal)
+    return await receiveReply(url, response, policy, ended.signal)
   } catch (error) {
     throw ended.signal.aborted ? ended.signal.reason : toOutboundError(url, error)
   } finally {
@@ -197,7 +197,7 @@ function checkedLookup(policy: OutboundPolicy): LookupFunction {
   }
 }
 
-async function receive(
+async function receiveReply(
   url: URL,
   response: IncomingMessage,
   policy: OutboundPolicy,

@@ -332,7 +332,7 @@ interface ApiGrant {
   readonly scopes: readonly string[]
   /** A whole number, at most 366 days. */
   readonly lifeSeconds: number
-  /** Whether the token is a session of somebody with the node's credentials, who can get a new one at any time. */
+  /** Whether the token is a session. Its owner has the node's credentials and can get another session at any time. */
   readonly isSession?: boolean
 }
 

@@ -93,7 +93,7 @@ async function readLines(lines: AsyncIterable<string> | Iterable<string>) {
   let note: string[] | null = null
   let noteLength = 0
   for await (const line of lines) {
-    if (at === 0 && line !== FIRST_LINE) throw malformed('its first line is another one')
+    if (at === 0 && line !== FIRST_LINE) throw malformed(`its first line is not ${FIRST_LINE}`)
     if (at === 1) head = line
     else if (at > 1 && note !== null) note.push(line)
     else if (at > 1 && line === '') note = []

@@ -87,7 +87,7 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   const first = before === null
   const key =
     requireLogKey(given, policy, logOrigin(serverId)) ?? before?.key ?? (await fetchKey(fetch))
-  const { audited, checkpoint, problem } = await audit(
+  const { audited, checkpoint, problem } = await auditNode(
     { serverId, key, policy, fetch },
     before ?? { key, audited: NOTHING_AUDITED },
     path,
@@ -119,7 +119,7 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   process.exitCode = problem === null ? EXIT.success : EXIT.finding
 }
 
-async function audit(
+async function auditNode(
   log: {
     serverId: number
     key: VerifierKey

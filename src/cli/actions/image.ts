@@ -36,7 +36,7 @@ export async function runImage(from: string, to: string, flags: ImageFlags): Pro
       const job = { bytes: await readImage(from), name: basename(from), options }
       return convert({ ...job, cellsMax: CELLS_MAX, product: 'workbook' }, to, line)
     })
-    report(result, to, seconds, flags.json)
+    printImage(result, to, seconds, flags.json)
   } catch (error) {
     if (!(error instanceof ConverterError)) throw error
     const { code, message } = error
@@ -156,7 +156,7 @@ function toWriteExit(error: unknown, path: string): unknown {
   return new Exit(EXIT.usage, message, { cause: error })
 }
 
-function report(
+function printImage(
   { plan, bytesWritten: bytes }: Converted,
   out: string,
   seconds: number,

@@ -42,15 +42,15 @@ export async function runIndexAdd(db: string, path: string, flags: Flags): Promi
     await indexes.change('add', db, path)
     if (flags.wait !== false) await waitUntilBuilt(indexes, db, path)
   })
-  report(flags, flags.wait === false ? 'declared' : 'ready', db, path)
+  printIndex(flags, flags.wait === false ? 'declared' : 'ready', db, path)
 }
 
 export async function runIndexRemove(db: string, path: string, flags: Flags): Promise<void> {
   await withIndexes(flags, 'change', (indexes) => indexes.change('remove', db, path))
-  report(flags, 'removed', db, path)
+  printIndex(flags, 'removed', db, path)
 }
 
-function report({ json }: Flags, index: string, db: string, path: string): void {
+function printIndex({ json }: Flags, index: string, db: string, path: string): void {
   print(json, { status: true, db, path, index }, `index on ${path} of ${db}: ${index}`)
 }
 

@@ -97,7 +97,7 @@ export async function runLoad(
         const isGuess = flags.format === undefined
         const source = { isGuess, idMember: flags.id ?? null, columnTypes, withoutAttachments }
         const pages = input.pages({ format: chosen, ...source })
-        return settle(
+        return awaitLoad(
           loadRecords(pages, target, {
             chooseDatabase: (table) => databaseFor(db, table),
             idMember: chooseIdMember(format, flags.id),
@@ -123,7 +123,7 @@ export async function runLoad(
     if (progress.isUnused && failure?.cause instanceof FormatError) throw failure.cause
     refusals.print()
     const { created } = progress
-    report(db, flags, { counts, unknown, failure, created, canResume, seconds })
+    printLoad(db, flags, { counts, unknown, failure, created, canResume, seconds })
   } finally {
     await close()
   }
@@ -178,7 +178,7 @@ interface EndedLoad {
 }
 
 /** Prints the result of a load. Errors: Exit (finding) unless the load is complete. */
-function report(db: string, { json }: LoadFlags, ended: EndedLoad): void {
+function printLoad(db: string, { json }: LoadFlags, ended: EndedLoad): void {
   const { counts, unknown, failure, created, canResume } = ended
   const isNothing = counts.records > 0 && countLoaded(counts) + counts.skipped === 0
   const result = {
@@ -261,7 +261,7 @@ async function openTarget(flags: LoadFlags): Promise<OpenTarget> {
 }
 
 /** Waits until a load ends. Returns its counts, and the error that ended the load early. */
-async function settle(loading: Promise<LoadCounts>) {
+async function awaitLoad(loading: Promise<LoadCounts>) {
   try {
     return { counts: await loading, unknown: 0, failure: null }
   } catch (error) {

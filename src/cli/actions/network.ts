@@ -62,7 +62,7 @@ export function runNetworkPack(path: string, { out, json }: NetworkFlags & { out
 }
 
 export function runNetworkDeploy(path: string, flags: NetworkFlags): Promise<void> {
-  return change(flags, 'deployed', (node) => node.deploy(read(path)))
+  return changeNetwork(flags, 'deployed', (node) => node.deploy(read(path)))
 }
 
 export async function runNetworkUpgrade(
@@ -73,10 +73,10 @@ export async function runNetworkUpgrade(
   if (wrong !== undefined) {
     throw new Exit(EXIT.usage, `--default must be Type.field=value, not ${wrong}`)
   }
-  await change(flags, 'upgraded', (node) => node.upgrade(read(path), flags.default))
+  await changeNetwork(flags, 'upgraded', (node) => node.upgrade(read(path), flags.default))
 }
 
-async function change(
+async function changeNetwork(
   flags: NetworkFlags,
   verb: string,
   work: (node: Gateway) => Promise<NetworkSummary>,

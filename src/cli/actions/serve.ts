@@ -74,7 +74,7 @@ export async function runServe(flags: ServeFlags): Promise<void> {
   }
   // Signals are handled before the addresses are printed, because a program that reads them may stop the node at once.
   closeOnSignal(close, logger)
-  announce(listeners, flags.json === true)
+  printAddresses(listeners, flags.json === true)
   // The banner is written only to a terminal, because its preset passwords must not get into a log file.
   if (isTerminal) process.stderr.write(bannerText({ listeners, settings, notices: app.notices }))
   log.release()
@@ -90,7 +90,7 @@ function withFlags(settings: Settings, flags: ServeFlags): Settings {
   }
 }
 
-function announce(listeners: readonly Listener[], isJson: boolean): void {
+function printAddresses(listeners: readonly Listener[], isJson: boolean): void {
   const text = isJson
     ? `${JSON.stringify(Object.fromEntries(listeners.map(({ name, url }) => [name, url])))}\n`
     : listeners.map(({ name, url }) => `${name} ${url}\n`).join('')

@@ -38,15 +38,15 @@ export async function readNewPassword(input: Input, output: Output): Promise<str
   const sink = new Writable({ write: (_chunk, _encoding, done) => done() })
   const lines = createInterface({ input, output: sink, terminal: true, historySize: 0 })
   try {
-    const password = await ask(lines, output, 'Password: ')
-    if ((await ask(lines, output, 'Again: ')) === password) return password
+    const password = await askPassword(lines, output, 'Password: ')
+    if ((await askPassword(lines, output, 'Again: ')) === password) return password
     throw new Exit(EXIT.usage, 'the two passwords differ; nothing was changed')
   } finally {
     lines.close()
   }
 }
 
-function ask(lines: Interface, output: Output, question: string): Promise<string> {
+function askPassword(lines: Interface, output: Output, question: string): Promise<string> {
   output.write(question)
   return new Promise<string>((resolve, reject) => {
     lines.once('line', resolve)

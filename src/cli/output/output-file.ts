@@ -42,11 +42,11 @@ async function passTexts<End>(
   return (end as { readonly value: End }).value
 }
 
-const compressors = (isCompressed: boolean) => (isCompressed ? [createGzip()] : [])
+const toCompressors = (isCompressed: boolean) => (isCompressed ? [createGzip()] : [])
 
 function toStdout<End>(texts: AsyncGenerator<string, End>, isCompressed: boolean): Promise<End> {
   return passTexts(texts, (source) =>
-    pipeline([source, ...compressors(isCompressed), process.stdout], { end: false }),
+    pipeline([source, ...toCompressors(isCompressed), process.stdout], { end: false }),
   )
 }
 
@@ -58,7 +58,9 @@ async function toFile<End>(
   const stopListening = beforeSignal(() => rmSync(partialPath(out), { force: true }))
   try {
     const write = (file: FileHandle) =>
-      passTexts(texts, (source) => pipeline([source, ...compressors(isCompressed), fileSink(file)]))
+      passTexts(texts, (source) =>
+        pipeline([source, ...toCompressors(isCompressed), fileSink(file)]),
+      )
     // Readable by the owner only, because the blinds of an export open every commitment.
     const end = await writeFileInParts(out, write, { inheritsOwner: false })
     await syncFolder(dirname(resolve(out)))

@@ -7,7 +7,7 @@ export const EXCEL = 'application/vnd.ms-excel'
 /** The registered media type of a workbook, for clients that do not accept EXCEL. */
 export const OOXML = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
 
-const whole = (name: WholeNumberField, description: string) => ({
+const wholeNumber = (name: WholeNumberField, description: string) => ({
   type: 'integer',
   minimum: RANGES[name][0],
   maximum: RANGES[name][1],
@@ -28,13 +28,13 @@ export const UploadForm = Type.Unsafe<ImageUpload>({
       minLength: 1,
       description: 'The image, at most 10 MiB (10,485,760 bytes)',
     },
-    px: whole('px', 'Side of a cell in pixels'),
-    width: whole(
+    px: wholeNumber('px', 'Side of a cell in pixels'),
+    width: wholeNumber(
       'width',
       'Number of columns. Default: computed from `height` if given, otherwise the default width',
     ),
-    height: whole('height', 'Number of rows. Default: computed from `width`, rounded down'),
-    colors: whole(
+    height: wholeNumber('height', 'Number of rows. Default: computed from `width`, rounded down'),
+    colors: wholeNumber(
       'colors',
       'Maximum number of different colours. A workbook with fewer colours opens faster',
     ),
@@ -49,7 +49,7 @@ export const UploadForm = Type.Unsafe<ImageUpload>({
       description: 'How the image is resized. Default: cubic',
     },
     grayscale: { type: 'boolean', description: 'Whether to convert to gray. Default: false' },
-    zoom: whole('zoom', 'Initial zoom of the sheet in per cent'),
+    zoom: wholeNumber('zoom', 'Initial zoom of the sheet in per cent'),
   },
 })
 

@@ -51,14 +51,14 @@ type Conversion = (whole: JsonObject, value: Json) => Json
 /** Conversions, by the name of the first member of an object. */
 const CONVERSIONS: Readonly<Record<string, Conversion>> = {
   $oid: (_, value) => text('$oid', value),
-  $uuid: (_, value) => uuid(text('$uuid', value).replaceAll('-', '')),
+  $uuid: (_, value) => formatUuid(text('$uuid', value).replaceAll('-', '')),
   $symbol: (_, value) => text('$symbol', value),
-  $numberInt: (_, value) => long('$numberInt', value),
-  $numberLong: (_, value) => long('$numberLong', value),
-  $numberDouble: (_, value) => double(value),
+  $numberInt: (_, value) => convertLong('$numberInt', value),
+  $numberLong: (_, value) => convertLong('$numberLong', value),
+  $numberDouble: (_, value) => convertDouble(value),
   $numberDecimal: (_, value) => text('$numberDecimal', value),
-  $date: (_, value) => date(value),
-  $binary: (whole, value) => binary(value, whole.$type),
+  $date: (_, value) => convertDate(value),
+  $binary: (whole, value) => convertBinary(value, whole.$type),
   $regularExpression: (_, value) => pattern(value),
   $regex: ({ $options }, value) =>
     pattern({ pattern: value, options: $options === undefined ? '' : $options }),
@@ -77,7 +77,7 @@ function text(type: string, value: Json): string {
   throw new RecordRefusal(`${type} is not a text`)
 }
 
-function long(type: string, value: Json): Json {
+function convertLong(type: string, value: Json): Json {
   if (typeof value === 'number') return value
   if (typeof value !== 'string' || !/^-?\d{1,20}$/.test(value)) {
     throw new RecordRefusal(`${type} is not an integer`)
@@ -86,7 +86,7 @@ function long(type: string, value: Json): Json {
   return integer >= -SAFE && integer <= SAFE ? Number(integer) : value
 }
 
-function double(value: Json): Json {
+function convertDouble(value: Json): Json {
   if (typeof value === 'number') return value
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : Number.NaN
   if (Number.isFinite(number)) return number
@@ -94,14 +94,14 @@ function double(value: Json): Json {
   throw new RecordRefusal('$numberDouble is not a number')
 }
 
-function date(value: Json): Json {
+function convertDate(value: Json): Json {
   if (typeof value === 'string') {
     // mongoexport of MongoDB before 4.2 writes time zones without a colon.
     const text = value.replace(/([+-]\d{2})(\d{2})$/, '$1:$2')
     if (ISO_DATE.test(text) && !Number.isNaN(Date.parse(text))) return text
     throw new RecordRefusal('$date is not a date of ISO 8601')
   }
-  const ms = isJsonObject(value) ? long('$date', value.$numberLong ?? null) : value
+  const ms = isJsonObject(value) ? convertLong('$date', value.$numberLong ?? null) : value
   if (typeof ms !== 'number' || Math.abs(ms) > DATE_MS_MAX) {
     throw new RecordRefusal('$date is not a date')
   }
@@ -109,16 +109,16 @@ function date(value: Json): Json {
 }
 
 /** Returns a UUID (subtype 4) as a UUID, all other bytes as base64. */
-function binary(value: Json, oldType: Json | undefined): string {
+function convertBinary(value: Json, oldType: Json | undefined): string {
   const base64 = text('$binary', isJsonObject(value) ? (value.base64 ?? null) : value)
   const type = isJsonObject(value) ? value.subType : oldType
   const bytes = Buffer.from(base64, 'base64')
   const isUuid = /^0?4$/.test(String(type)) && bytes.length === 16
-  return isUuid ? uuid(bytes.toString('hex')) : base64
+  return isUuid ? formatUuid(bytes.toString('hex')) : base64
 }
 
 /** Formats 32 hexadecimal digits as a UUID. */
-function uuid(digits: string): string {
+function formatUuid(digits: string): string {
   const text = digits.toLowerCase().replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
   if (UUID.test(text)) return text
   throw new RecordRefusal('$uuid is not a UUID')

@@ -50,7 +50,7 @@ const FAILURE: JsonObject = objectSchema({
   }),
 })
 const DONE = { description: 'Done' }
-const FAILED = json('The error and its reason', { $ref: '#/components/schemas/Failure' })
+const FAILED = jsonContent('The error and its reason', { $ref: '#/components/schemas/Failure' })
 const STATUSES = new Set(Object.values(gatewayStatuses))
 
 /** Returns the OpenAPI 3 document of a network whose paths start with `base`, e.g. `/api`. */
@@ -78,7 +78,7 @@ export function openApiDocument(
       description: formatParameterType(type),
       schema: text,
     }))
-    const operation = operations('queries')
+    const operation = describeOperations('queries')
     const summary = query.description === '' ? query.name : query.description
     const found = { 200: listReply(query.type) }
     paths[`/queries/${query.name}`] = {
@@ -121,20 +121,20 @@ function arraySchema(items: JsonObject): JsonObject {
   return { type: 'array', items }
 }
 
-function json(description: string, schema: JsonObject): JsonObject {
+function jsonContent(description: string, schema: JsonObject): JsonObject {
   return { description, content: { 'application/json': { schema } } }
 }
 
 function listReply(type: TypeDeclaration): JsonObject {
-  return json('The matching resources', arraySchema(referenceTo(type)))
+  return jsonContent('The matching resources', arraySchema(referenceTo(type)))
 }
 
-function body(schema: JsonObject, example: Json): JsonObject {
+function jsonBody(schema: JsonObject, example: Json): JsonObject {
   return { required: true, content: { 'application/json': { schema, example } } }
 }
 
 /** Returns the error replies of an operation with these other parts. */
-function failures(
+function describeFailures(
   replies: JsonObject,
   parameters: readonly JsonObject[],
   requestBody: JsonObject | null,
@@ -149,7 +149,7 @@ function failures(
 }
 
 /** Returns a function that describes an operation with `tag`, including the error replies. */
-function operations(tag: string) {
+function describeOperations(tag: string) {
   return (
     id: string,
     summary: string,
@@ -162,7 +162,7 @@ function operations(tag: string) {
     operationId: `${tag}.${id}`,
     ...(parameters === null ? {} : { parameters }),
     ...(requestBody === null ? {} : { requestBody }),
-    responses: { ...failures(replies, parameters ?? [], requestBody), ...replies },
+    responses: { ...describeFailures(replies, parameters ?? [], requestBody), ...replies },
   })
 }
 
@@ -173,7 +173,7 @@ function collectionPath(
   returned: Returned | null,
 ): JsonObject {
   const { kind, name } = type
-  const operation = operations(shown)
+  const operation = describeOperations(shown)
   const isTransaction = kind === 'transaction'
   const one = referenceTo(type)
   const all = arraySchema(one)
@@ -181,8 +181,8 @@ function collectionPath(
   const create = isTransaction ? `Submit a ${name}` : `Add one ${name}, or an array of them`
   const created =
     returned === null
-      ? json('The stored resource', one)
-      : json('The return value of the transaction', returnedSchema(returned))
+      ? jsonContent('The stored resource', one)
+      : jsonContent('The return value of the transaction', returnedSchema(returned))
   const schema = isTransaction ? one : { oneOf: [one, { ...all, minItems: 1 }] }
   const content = {
     'application/json': { schema, example },
@@ -194,21 +194,21 @@ function collectionPath(
   }
   if (isTransaction) return paths
   const replace = `Replace several resources of type ${name}, all or none`
-  const stored = { 200: json('The stored resources', all) }
+  const stored = { 200: jsonContent('The stored resources', all) }
   const remove = `Remove several resources of type ${name} by their ids, all or none`
   const removed = { 204: { description: 'Removed' } }
   return {
     ...paths,
-    put: operation('replaceAll', replace, stored, null, body(all, [example])),
-    delete: operation('deleteAll', remove, removed, null, body(arraySchema(text), ['id-1'])),
+    put: operation('replaceAll', replace, stored, null, jsonBody(all, [example])),
+    delete: operation('deleteAll', remove, removed, null, jsonBody(arraySchema(text), ['id-1'])),
   }
 }
 
 function resourcePath(type: TypeDeclaration, shown: string, example: JsonObject): JsonObject {
   const { kind, name } = type
-  const operation = operations(shown)
+  const operation = describeOperations(shown)
   const one = referenceTo(type)
-  const found = { 200: json('The stored resource', one) }
+  const found = { 200: jsonContent('The stored resource', one) }
   const reads = {
     get: operation('findById', `Read one ${name}`, found, [ID, FILTER]),
     head: {
@@ -227,8 +227,8 @@ function resourcePath(type: TypeDeclaration, shown: string, example: JsonObject)
   const removed = { 204: { description: 'Removed' } }
   return {
     ...reads,
-    put: operation('replaceById', `Replace one ${name}`, found, [ID], body(one, example)),
-    patch: operation('patchById', change, found, [ID], body({ type: 'object' }, {})),
+    put: operation('replaceById', `Replace one ${name}`, found, [ID], jsonBody(one, example)),
+    patch: operation('patchById', change, found, [ID], jsonBody({ type: 'object' }, {})),
     delete: operation('deleteById', `Remove one ${name}`, removed, [ID]),
   }
 }
@@ -249,9 +249,9 @@ const HISTORY_PARAMETERS: JsonObject[] = [
 ]
 
 function historyPath({ name }: TypeDeclaration, shown: string): JsonObject {
-  const found = { 200: json('The revisions that the caller may read', HISTORY) }
+  const found = { 200: jsonContent('The revisions that the caller may read', HISTORY) }
   const summary = `List the revisions of one ${name}, with their transactions and participants`
-  return { get: operations(shown)('history', summary, found, [ID, ...HISTORY_PARAMETERS]) }
+  return { get: describeOperations(shown)('history', summary, found, [ID, ...HISTORY_PARAMETERS]) }
 }
 
 const RESULTS: JsonObject = { type: 'object', additionalProperties: true }
@@ -273,19 +273,19 @@ const AGGREGATION: JsonObject[] = [
 
 function aggregatePath({ kind, name }: TypeDeclaration, shown: string): JsonObject {
   const summary = `Count the ${kind}s of type ${name}, and compute sums, averages and extremes`
-  const found = { 200: json('The groups, in the order of their values', GROUPS) }
-  return { get: operations(shown)('aggregate', summary, found, AGGREGATION) }
+  const found = { 200: jsonContent('The groups, in the order of their values', GROUPS) }
+  return { get: describeOperations(shown)('aggregate', summary, found, AGGREGATION) }
 }
 
 function queryParameter(name: string, description: string): JsonObject {
   return { name, in: 'query', required: false, description, schema: text }
 }
 
-const systemOperation = operations('system')
+const systemOperation = describeOperations('system')
 
 function systemRead(id: string, summary: string, type: string, inList: boolean): JsonObject {
   const one = { $ref: `#/components/schemas/${systemType(type)}` }
-  const found = { 200: json('Found', inList ? arraySchema(one) : one) }
+  const found = { 200: jsonContent('Found', inList ? arraySchema(one) : one) }
   return { get: systemOperation(id, summary, found, inList ? [FILTER] : [ID, FILTER]) }
 }
 
@@ -300,7 +300,7 @@ function systemPost(
   const texts = Object.fromEntries(fields.map((name) => [name, { type: 'string', minLength: 1 }]))
   const schema = { type: 'object', required: fields, properties: { ...texts, ...more } }
   const example = Object.fromEntries(fields.map((name) => [name, '']))
-  const requestBody = body(schema, example)
+  const requestBody = jsonBody(schema, example)
   return { post: systemOperation(id, summary, { [status]: DONE }, null, requestBody) }
 }
 
@@ -310,7 +310,7 @@ function systemPaths(): JsonObject {
     content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
   }
   const summary = 'Run the query in the request body'
-  const results = json('The results', arraySchema({ type: 'object' }))
+  const results = jsonContent('The results', arraySchema({ type: 'object' }))
   const query = { query: 'SELECT org.example.Thing', parameters: {} }
   const issue = 'Issue an identity for a participant; only this reply contains its secret'
   const bind =
@@ -323,14 +323,16 @@ function systemPaths(): JsonObject {
         tags: ['system'],
         summary: 'Show the version of daicho and the caller',
         operationId: 'system.ping',
-        responses: { 200: json('The version, participant and identity', { type: 'object' }) },
+        responses: {
+          200: jsonContent('The version, participant and identity', { type: 'object' }),
+        },
       },
     },
     '/system/archive': {
       get: systemOperation('archive', 'Download the deployed archive', { 200: archive }),
     },
     '/system/query': {
-      post: systemOperation('query', summary, { 200: results }, [FILTER], body(QUERY, query)),
+      post: systemOperation('query', summary, { 200: results }, [FILTER], jsonBody(QUERY, query)),
     },
     '/system/historian': systemRead(
       'historian',

@@ -73,12 +73,12 @@ export async function requireCaller(
   const [, secret] = BEARER.exec(authorization) ?? []
   if (secret === undefined)
     throw unauthorized('Authorization must be Bearer <secret of the identity>', 'invalid_request')
-  return identify(network, secret, access).catch((error: unknown) => {
+  return identifyCaller(network, secret, access).catch((error: unknown) => {
     throw toDenial(error)
   })
 }
 
-async function identify(
+async function identifyCaller(
   network: BusinessNetwork,
   secret: string,
   { findAccount }: GatewayAccess,

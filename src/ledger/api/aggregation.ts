@@ -10,7 +10,7 @@ import { sendText } from './replies.ts'
 import { okReply, operation, TokenQuery } from './schemas.ts'
 
 const { groups, groupPaths, valuePaths } = AGGREGATION_LIMITS
-const paths = (description: string) =>
+const pathsParameter = (description: string) =>
   Type.Optional(Type.String({ description, examples: ['price'] }))
 
 const AggregationParameters = Type.Object({
@@ -22,12 +22,12 @@ const AggregationParameters = Type.Object({
       examples: ['kind'],
     }),
   ),
-  sum: paths(
+  sum: pathsParameter(
     `Paths of members to add up, separated by commas; at most ${valuePaths} in sum, avg, min and max together`,
   ),
-  avg: paths('Paths of members whose average is computed'),
-  min: paths('Paths of members whose smallest number or string is returned'),
-  max: paths('Paths of members whose greatest number or string is returned'),
+  avg: pathsParameter('Paths of members whose average is computed'),
+  min: pathsParameter('Paths of members whose smallest number or string is returned'),
+  max: pathsParameter('Paths of members whose greatest number or string is returned'),
   filter: Type.Optional(
     Type.String({
       ...FILTER_PARAMETERS.filter,

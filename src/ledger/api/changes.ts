@@ -173,7 +173,7 @@ class EventStream implements Subscriber {
     // The reply ends when the connection closes, because chunked encoding would double the cost per subscriber.
     response.useChunkedEncodingByDefault = false
     response.writeHead(200, HEADERS)
-    response.write(`retry: ${RETRY_MS}\n${progress(subscription.after)}`)
+    response.write(`retry: ${RETRY_MS}\n${formatProgress(subscription.after)}`)
   }
 
   send(events: Buffer): void {
@@ -183,7 +183,7 @@ class EventStream implements Subscriber {
   }
 
   heartbeat(passed: number | null): void {
-    this.#response.write(passed === null ? ':\n\n' : progress(passed))
+    this.#response.write(passed === null ? ':\n\n' : formatProgress(passed))
   }
 
   end(error: Error | null): void {
@@ -199,6 +199,6 @@ class EventStream implements Subscriber {
  * Returns the text of an event id without an event. A client stores the id and later resumes after this position.
  * So a client that reconnects before its first event misses nothing, and the feed skips the earlier entries.
  */
-function progress(passed: number | null): string {
+function formatProgress(passed: number | null): string {
   return `id: ${passed === null ? 'start' : positionText(passed)}\n:\n\n`
 }

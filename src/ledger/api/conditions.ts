@@ -155,7 +155,7 @@ export function parseKey(
       `Idempotency-Key must be 1 to ${KEY_LENGTH_MAX} printable ASCII characters in double quotes`,
     )
   }
-  const key = digest(...owner, chosen)
+  const key = hashParts(...owner, chosen)
   return { key, with: (body) => ({ key, fingerprint: hashRequest(request, body) }) }
 }
 
@@ -173,10 +173,10 @@ function hashRequest({ method, url, reason }: KeyedParts, body: string | null) {
   const parameters = new URLSearchParams(query)
   parameters.delete('token')
   const parts = [method, path, parameters.toString()]
-  if (reason !== undefined) return digest(...parts, body ?? '', String(reason))
-  return digest(...parts, ...(body === null ? [] : [body]))
+  if (reason !== undefined) return hashParts(...parts, body ?? '', String(reason))
+  return hashParts(...parts, ...(body === null ? [] : [body]))
 }
 
-function digest(...parts: string[]): string {
+function hashParts(...parts: string[]): string {
   return hash('sha256', JSON.stringify(parts), 'hex')
 }

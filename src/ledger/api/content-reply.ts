@@ -137,7 +137,7 @@ export function contentReplyTo(requested: ContentRequest, attachment: Attachment
   if (first === undefined) {
     return { status: 416, headers: { 'content-range': `bytes */${length}` }, pieces: [] }
   }
-  if (more.length > 0) return several(own, attachment, ranges)
+  if (more.length > 0) return sendRanges(own, attachment, ranges)
   const part = {
     ...own,
     'content-type': type,
@@ -147,7 +147,7 @@ export function contentReplyTo(requested: ContentRequest, attachment: Attachment
   return { status: 206, headers: part, pieces: [first] }
 }
 
-function several(
+function sendRanges(
   headers: Readonly<Record<string, string>>,
   { sha256, length, content_type: type }: Attachment,
   ranges: readonly ByteRange[],

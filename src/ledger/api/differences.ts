@@ -8,7 +8,7 @@ import { findSameReply, findState, PAST_HEADERS } from './as-of.ts'
 import { differencesReply, sendText } from './replies.ts'
 import { AnyItem, flag, isFlagSet, okReply, operation, TokenQuery } from './schemas.ts'
 
-const state = (description: string) =>
+const stateParameter = (description: string) =>
   Type.String({ description, examples: ['1', '2026-12-31T23:59:59Z'] })
 
 const DifferencesQuery = Type.Object({
@@ -16,8 +16,8 @@ const DifferencesQuery = Type.Object({
   db: Type.Optional(
     Type.String({ description: 'Name of the database; without it, all that the token may read' }),
   ),
-  from: state('The former state: height of a block, or time of RFC 3339'),
-  to: Type.Optional(state('The later state; default: the current state')),
+  from: stateParameter('The former state: height of a block, or time of RFC 3339'),
+  to: Type.Optional(stateParameter('The later state; default: the current state')),
   docs: flag('Return the items before and after'),
 })
 

@@ -316,7 +316,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         const { peer, body } = requirePushed(request)
         const { error, ...mirror } = await mirrors.push(peer.vkey, body)
         if (error === null) return { status: true as const, ...mirror }
-        return refusal(reply, error, mirror)
+        return sendRefusal(reply, error, mirror)
       },
     )
 
@@ -341,13 +341,13 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         const part = { sha256: params.sha256, from: query.offset }
         const { size, error } = await mirrors.push(peer.vkey, body, part)
         if (error === null) return { status: true as const, size }
-        return refusal(reply, error, {})
+        return sendRefusal(reply, error, {})
       },
     )
   })
 }
 
-function refusal(reply: FastifyReply, error: { code: string; message: string }, more: object) {
+function sendRefusal(reply: FastifyReply, error: { code: string; message: string }, more: object) {
   const status = Object.entries(statusOfPeers).find(([code]) => code === error.code)?.[1]
   return sendText(reply.code(status ?? 422), JSON.stringify({ status: false, ...error, ...more }))
 }

@@ -74,7 +74,7 @@ export const ItemListQuery = Type.Object({
   filter: Type.Optional(Type.String(FILTER_PARAMETERS.filter)),
   at: At,
   proof: flag(
-    'Prove all ids and positions by the signed state, as a text; not with other parameters',
+    'Return all ids and positions as a text, proven by the signed state; excludes other parameters',
   ),
 })
 

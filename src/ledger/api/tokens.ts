@@ -6,12 +6,12 @@ import { DoneReply, okReply, operation } from './schemas.ts'
 
 const PATH = '/api/config/tokens'
 
-const time = (description: string) =>
+const timeMember = (description: string) =>
   Type.Integer({ description: `${description}, milliseconds since the Unix epoch` })
 
 const TokensReply = okReply({
   required: Type.Boolean({ description: 'Whether this node requires tokens' }),
-  since: Type.Union([time('Time since which tokens are listed'), Type.Null()]),
+  since: Type.Union([timeMember('Time since which tokens are listed'), Type.Null()]),
   tokens: Type.Array(
     Type.Object({
       jti: Type.String({ description: 'Id of the token, for revoking it' }),
@@ -21,9 +21,9 @@ const TokensReply = okReply({
       ),
       audience: Type.String({ description: '`daicho:api` for this API' }),
       scopes: Type.Array(Type.String()),
-      issued_at: time('Creation'),
-      expires_at: time('Expiry'),
-      last_used: Type.Union([time('Last use'), Type.Null()]),
+      issued_at: timeMember('Creation'),
+      expires_at: timeMember('Expiry'),
+      last_used: Type.Union([timeMember('Last use'), Type.Null()]),
       revoked: Type.Boolean(),
     }),
   ),
@@ -53,7 +53,7 @@ const TokenBody = Type.Object(
 const CreatedTokenReply = okReply({
   token: Type.String({ description: 'Shown once: the node does not store it' }),
   jti: Type.String({ description: 'Id of the token, for revoking it' }),
-  expires_at: time('Expiry'),
+  expires_at: timeMember('Expiry'),
 })
 
 const DenialsReply = okReply({
@@ -68,8 +68,8 @@ const DenialsReply = okReply({
       method: Type.String({ description: 'Method of the last request' }),
       path: Type.String({ description: 'Path of the last request' }),
       count: Type.Integer(),
-      first: time('First request'),
-      last: time('Last request'),
+      first: timeMember('First request'),
+      last: timeMember('Last request'),
     }),
   ),
 })

@@ -103,7 +103,7 @@ async function intoDatabase(source: StoreReader, options: CopyOptions): Promise<
   try {
     await copyBlobs(source, options)
     if (!isCopied) await store.transaction(() => copyBlocks(source, store, options.progress))
-    await finish(source, store)
+    await finishCopy(source, store)
   } finally {
     await store.close()
   }
@@ -128,7 +128,7 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
       const store = await openStore({ location: side, serverId, durable: false })
       try {
         await copyBlocks(source, store, options.progress)
-        await finish(source, store)
+        await finishCopy(source, store)
         await requireSignedHead(store, signedHeadFile(to))
       } finally {
         await store.close()
@@ -197,13 +197,13 @@ async function* readRecords(store: StoreReader): AsyncGenerator<IdempotencyRecor
 }
 
 /** Declares and builds the indexes, and removes erased content and deleted databases. */
-async function finish(source: StoreReader, store: Store): Promise<void> {
+async function finishCopy(source: StoreReader, store: Store): Promise<void> {
   for (const { db, path } of await source.indexes()) await store.addIndex(db, path)
   while (await store.maintain());
 }
 
 async function copyBlobs(source: StoreReader, { from, to }: CopyOptions): Promise<void> {
-  // Opens both blob stores with the rows of the source, which refer to the same blobs as the rows of the copy.
+  // Both blob stores use the rows of the source. The rows of the copy refer to the same blobs.
   const files = await openBlobStore(to, source, true)
   const sourceFiles = await openBlobStore(from, source, false)
   try {

@@ -76,7 +76,7 @@ export class LedgerState {
   async proof(db: string, id: string): Promise<string> {
     for (let attempt = 1; ; attempt += 1) {
       const { size, position, ...proven } = await this.#read((file, { root }) =>
-        prove(file, root, { db, id }),
+        proveKey(file, root, { db, id }),
       )
       if (position === null) return stateProofText({ db, id, ...proven, revision: null })
       const { height, index } = unpackPosition(position)
@@ -199,7 +199,7 @@ interface Proven {
   readonly position: number | null
 }
 
-function prove(
+function proveKey(
   file: StateFile,
   root: Uint8Array,
   { db, id }: { readonly db: string; readonly id: string },

@@ -244,12 +244,14 @@ class WitnessClient {
         if (typeof answer !== 'number') return answer
         if (answer > signed.size) {
           const has = `it has cosigned ${answer} blocks of this log, and this checkpoint has ${signed.size}`
-          return final(
+          return finalAnswer(
             `${has}: an older state was restored, or another process or node with the same key is ahead`,
           )
         }
         if (answer === this.#size) {
-          return final(`it has cosigned another log of ${answer} blocks with the key of this node`)
+          return finalAnswer(
+            `it has cosigned another log of ${answer} blocks with the key of this node`,
+          )
         }
         this.#size = answer
       }
@@ -304,7 +306,7 @@ class WitnessClient {
   }
 }
 
-function final(error: string): Answer {
+function finalAnswer(error: string): Answer {
   return { error, isFinal: true }
 }
 

@@ -123,7 +123,7 @@ export async function restoreAsNewChain(
     if (mirrored.finding !== null) removeFolder(mirror)
     requireValid(mirrored, 'the received chain')
     const built = await buildStore(folder, SIDE_FOLDER, async (side) => {
-      const { own, absent } = await build(options, key, { mirror, side })
+      const { own, absent } = await buildChain(options, key, { mirror, side })
       const height = own.blocks === 0 ? null : own.blocks - 1
       writeNote(folder, { mirrored: serverId, height, id: own.headId, absent })
       return { mirrored, own, absent }
@@ -203,7 +203,7 @@ function readNote(folder: string): Note | null {
  * order, and their attachments. Histories stay in the mirror. Blobs are copied to the data folder unless they exist
  * there.
  */
-async function build(
+async function buildChain(
   { folder, clock, by, threads, progress }: NewChainOptions,
   { serverId }: NodeKey,
   { mirror, side }: { mirror: string; side: string },

@@ -38,10 +38,10 @@ const UsersReply = Type.Array(
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** Maximum number of times that a path is percent-decoded before `couldMeanApi` compares it. */
 const DECODINGS_MAX = 4
-const failure = (message: string) => JSON.stringify({ success: false, message })
+const formatFailure = (message: string) => JSON.stringify({ success: false, message })
 // The specification fixes these bytes (“Errors”, rows T).
-const NO_TOKEN = failure('No token provided.')
-const INVALID_TOKEN = failure('Invalid token.')
+const NO_TOKEN = formatFailure('No token provided.')
+const INVALID_TOKEN = formatFailure('Invalid token.')
 
 /**
  * Configures how this listener reads bodies: JSON and URL-encoded forms are parsed, other types are read and ignored,
@@ -162,7 +162,7 @@ function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger):
     },
     async (request, reply) => {
       const body: unknown = request.body
-      const [name, password] = [field(body, 'name'), field(body, 'password')]
+      const [name, password] = [readField(body, 'name'), readField(body, 'password')]
       // Another name may be a password in the wrong field.
       const subject = typeof name === 'string' && service.isUser(name) ? { subject: name } : {}
       const login = await service.login(name, password, readAddress(request))
@@ -240,10 +240,15 @@ function mountGated(app: HttpApp, service: SampleService): void {
 /** Returns the first token in the request, of any type, or undefined. */
 function findToken({ body, query, headers }: FastifyRequest): unknown {
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
-  const tokens = [field(body, 'token'), field(query, 'token'), headers['x-access-token'], bearer]
+  const tokens = [
+    readField(body, 'token'),
+    readField(query, 'token'),
+    headers['x-access-token'],
+    bearer,
+  ]
   return tokens.find((token) => token !== undefined && token !== null && token !== '')
 }
 
-function field(fields: unknown, name: string): unknown {
+function readField(fields: unknown, name: string): unknown {
   return isJsonObject(fields) ? fields[name] : undefined
 }

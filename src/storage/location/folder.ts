@@ -131,11 +131,11 @@ export function requireClosedStore(folder: string): string {
 export function lockFolder(path: string | null): Folder {
   if (path !== null) {
     requireFolder(path)
-    return lockedFolder(path, true, lock(path))
+    return lockedFolder(path, true, acquireLock(path))
   }
   removeStaleFolders()
   const temporary = mkdtempSync(join(tmpdir(), TEMPORARY_PREFIX))
-  return lockedFolder(temporary, false, lock(temporary))
+  return lockedFolder(temporary, false, acquireLock(temporary))
 }
 
 function lockedFolder(path: string, durable: boolean, release: () => void): Folder {
@@ -150,7 +150,7 @@ function lockedFolder(path: string, durable: boolean, release: () => void): Fold
   }
 }
 
-function lock(path: string): () => void {
+function acquireLock(path: string): () => void {
   const lockPath = join(path, LOCK_FILE)
   try {
     // Checks the access first, because SQLite does not report why it cannot open a file.
@@ -178,7 +178,7 @@ function removeStaleFolders(): void {
     // A folder without a store may belong to a process that is still creating it.
     if (!name.startsWith(TEMPORARY_PREFIX) || !existsSync(toStorePath(path))) continue
     try {
-      const release = lock(path)
+      const release = acquireLock(path)
       rmSync(path, { recursive: true, force: true })
       release()
     } catch (error) {

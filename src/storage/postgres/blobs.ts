@@ -191,8 +191,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   ): Promise<Result> {
     return this.#tasks.run(async () => {
       await this.#recoverIfDue()
-      // Adds an upload without bytes. After a crash during the erasure, it tells a verification that a blob may have no
-      // entry.
+      // After a crash during the erasure, a blob may have no entry. Verifications accept this while there is this upload.
       const mark = randomUUID()
       await this.#rows(SQL.begin, [mark, null, false])
       const { result, freed } = await erase().catch(async (error: unknown) => {

@@ -37,7 +37,7 @@ interface ItemPage {
   readonly hasNext: boolean
   /** Number of items of the database; null if the list has conditions. */
   readonly count: number | null
-  /** Time until the node had answered. */
+  /** Time until the node answered. */
   readonly ms: number
 }
 
