@@ -1,5 +1,6 @@
 // Compares the ledger with bare Fastify on the same schemas, with Fastify that inserts a row into PostgreSQL on the same
 // disk, and with pouchdb-server. Rounds alternate; results are medians. The load generator, the servers and the writer thread share the processors.
+// If BENCH_BEFORE is the folder of an earlier version with its dependencies, writes are also compared with that version.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -21,6 +22,7 @@ import {
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
 const CONNECTIONS = [1, 16, 64, 256]
+const BEFORE = process.env.BENCH_BEFORE
 const MILLION = Number(process.env.BENCH_ITEMS ?? 1_000_000)
 const ITEMS_PER_REQUEST = 500
 const body = JSON.stringify(sampleItem())
@@ -61,18 +63,30 @@ async function startOnPostgres() {
 /** Measures requests for single items, compared with bare Fastify, and writes with Fastify and PostgreSQL. */
 async function singleItems(bare: Server, ledger: Server): Promise<void> {
   const postgres = await startOnPostgres()
+  const main = BEFORE === undefined ? null : join(BEFORE, 'src/cli/main.ts')
+  const before = main === null ? null : await startLedger(freshFolder(), {}, main)
   try {
-    await compareSingleItems(bare, ledger, postgres.server)
+    await compareSingleItems({ bare, ledger, postgres: postgres.server, before })
   } finally {
+    await before?.stop()
     await postgres.stop()
   }
 }
 
-async function compareSingleItems(bare: Server, ledger: Server, postgres: Server): Promise<void> {
+interface Compared {
+  readonly bare: Server
+  readonly ledger: Server
+  readonly postgres: Server
+  /** An earlier version, or null. */
+  readonly before: Server | null
+}
+
+async function compareSingleItems({ bare, ledger, postgres, before }: Compared): Promise<void> {
   await post(`${ledger.url}/api/bench`)
+  if (before !== null) await post(`${before.url}/api/bench`)
   const { id } = await post(`${ledger.url}/api/bench`, body)
   const names = ['bare/s', 'with pg/s', 'daicho/s', 'of bare', 'of pg', 'bare p99', 'daicho p99']
-  const rows = [['', ...names]]
+  const rows = [['', ...names, ...(before === null ? [] : ['of before'])]]
   for (const connections of CONNECTIONS) {
     const options = { connections, seconds: SECONDS }
     const posting = (server: Server) => () =>
@@ -84,12 +98,14 @@ async function compareSingleItems(bare: Server, ledger: Server, postgres: Server
       'bare POST': posting(bare),
       'pg POST': posting(postgres),
       'daicho POST': posting(ledger),
+      ...(before === null ? {} : { 'before POST': posting(before) }),
       'bare GET': getting(bare),
       'daicho GET': getting(ledger),
     })
     for (const method of ['POST', 'GET']) {
       const [theirs, ours] = [runs[`bare ${method}`], runs[`daicho ${method}`]]
       const onPostgres = runs[`pg ${method}`]
+      const earlier = runs[`before ${method}`]
       rows.push([
         `${method}, ${connections} connections`,
         rate(perSecond(theirs)),
@@ -99,6 +115,7 @@ async function compareSingleItems(bare: Server, ledger: Server, postgres: Server
         onPostgres === undefined ? '' : ratio(perSecond(ours) / perSecond(onPostgres)),
         p99(theirs).toFixed(1),
         p99(ours).toFixed(1),
+        ...(earlier === undefined ? [] : [ratio(perSecond(ours) / perSecond(earlier))]),
       ])
     }
   }

@@ -121,11 +121,15 @@ function recordRequest(unit: UnitOfWork): NodeRequest {
   return { method: 'POST', path: '/api/ledgers', body, contentType }
 }
 
+/** Returns an entry with sorted members, because the node brings a body with an idempotency key into canonical form. */
 function entryText(operation: UnitOfWork[number]): string {
   const { kind, db } = operation
-  const head = `{"method":"${kind}","db":${canonicalString(db)}`
-  if ('text' in operation) return `${head},"item":${operation.text}}`
-  return 'id' in operation ? `${head},"id":${canonicalString(operation.id)}}` : `${head}}`
+  const head = `{"db":${canonicalString(db)}`
+  const end = `"method":"${kind}"}`
+  if ('text' in operation) return `${head},"item":${operation.text},${end}`
+  return 'id' in operation
+    ? `${head},"id":${canonicalString(operation.id)},${end}`
+    : `${head},${end}`
 }
 
 /**

@@ -30,7 +30,7 @@ import type { UnitOfWork, UnitOutcome } from './unit-of-work.ts'
 // not durable.
 
 /** Delay of maintenance after a block. Without a block since the last step, the next step follows at once. */
-const MAINTENANCE_DELAY_MS = 5
+const MAINTENANCE_DELAY_MS = 20
 /** Interval of maintenance without blocks, for work that other processes of the node have left. */
 const IDLE_DELAY_MS = 10_000
 /** Delay of maintenance after the disk was full, or the database server did not answer. */
@@ -40,6 +40,8 @@ const OUTAGE_DELAY_MS = 1_000
  * space, because they have about 4 MiB and are stored up to three times.
  */
 const SPACE_GROWTH_BYTES = 32 * 1024 * 1024
+/** Random bytes that are drawn at once for the blinds, because drawing the 32 bytes of one takes longer than hashing an entry. */
+const RANDOM_BYTES = 8_192
 /** Maximum attempts to write a block while other processes append first. */
 const ATTEMPTS_MAX = 8
 /**
@@ -72,6 +74,8 @@ class WriterThread {
   #cancelMaintenance: (() => void) | null = null
   #cancelIdleMaintenance: (() => void) | null = null
   #pauseMs = 0
+  /** Unused random bytes. */
+  #random = Buffer.alloc(0)
   #hasAppended = false
   /** Free disk space in bytes when the disk was full; null if it is not full or belongs to a database server. */
   #freeBytesWhenFull: number | null = null
@@ -165,7 +169,7 @@ class WriterThread {
       serverId: this.#store.serverId,
       entries,
       timestamps: new Array<number>(entries.length).fill(timestamp),
-      blinds: this.#platform.random(entries.length * HASH_BYTES),
+      blinds: this.#takeRandom(entries.length * HASH_BYTES),
     }
     const block = sealBlock(head, content)
     const startedAt = performance.now()
@@ -176,6 +180,15 @@ class WriterThread {
     this.scheduleMaintenance()
     const bytes = entries.reduce((sum, entry) => sum + Buffer.byteLength(entry), 0)
     return { height: block.height, id: block.id, entries: entries.length, bytes, ms }
+  }
+
+  #takeRandom(bytes: number): Buffer {
+    if (this.#random.length < bytes) {
+      this.#random = this.#platform.random(Math.max(bytes, RANDOM_BYTES))
+    }
+    const taken = this.#random.subarray(0, bytes)
+    this.#random = this.#random.subarray(bytes)
+    return taken
   }
 
   /** Declares or removes an index durably. Maintenance builds a declared index. */

@@ -15,7 +15,7 @@ import {
   StoreError,
   sqliteCode,
 } from '../port/errors.ts'
-import type { IndexOutcome, NewIdempotencyRecord, Store } from '../port/store.ts'
+import type { IndexOutcome, NewIdempotencyRecord, Store, StoredDatabase } from '../port/store.ts'
 import { packBody } from '../sql/body.ts'
 import { type Erasure, eraseEntries } from '../sql/erasure.ts'
 import { requireNext } from '../sql/next-block.ts'
@@ -47,6 +47,8 @@ const CHECKPOINT_FRAMES = 4_096
 const PURGE_ROWS = 500
 
 const SQL = {
+  begin: 'BEGIN',
+  commit: 'COMMIT',
   head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
   addBlock: `INSERT INTO blocks
     (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
@@ -147,9 +149,22 @@ class SqliteStore extends SqliteReader implements Store {
     this.#hasAppended = true
   }
 
-  /** No further lock is needed, because the lock of the folder excludes other processes. */
-  exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result> {
-    return work(this.#head)
+  /**
+   * The reads of `work` and its block share a transaction, because each read alone would begin and end its own. No
+   * further lock is needed, because the lock of the folder excludes other processes.
+   */
+  async exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result> {
+    this.#sql.begin.run()
+    try {
+      return await work(this.#head)
+    } finally {
+      if (this.connection.isTransaction) this.connection.exec('ROLLBACK')
+    }
+  }
+
+  override async database(name: string): Promise<StoredDatabase | null> {
+    const created = this.#databases.get(name)
+    return created === undefined ? null : { name, created }
   }
 
   async transaction(appends: () => Promise<void>): Promise<void> {
@@ -250,14 +265,14 @@ class SqliteStore extends SqliteReader implements Store {
     this.#refuseAfterFailure()
     try {
       this.#requireSpace(frames)
-      this.connection.exec('BEGIN IMMEDIATE')
+      if (!this.connection.isTransaction) this.connection.exec('BEGIN IMMEDIATE')
     } catch (error) {
       throw this.#refusal(error, null)
     }
   }
 
   #commit(): void {
-    if (!this.#isInTransaction) this.connection.exec('COMMIT')
+    if (!this.#isInTransaction) this.#sql.commit.run()
     this.#applying = null
   }
 
