@@ -15,7 +15,13 @@ import {
   StoreError,
   sqliteCode,
 } from '../port/errors.ts'
-import type { IndexOutcome, NewIdempotencyRecord, Store, StoredDatabase } from '../port/store.ts'
+import type {
+  IndexOutcome,
+  NewIdempotencyRecord,
+  Store,
+  StoredDatabase,
+  StoredItem,
+} from '../port/store.ts'
 import { packBody } from '../sql/body.ts'
 import { type Erasure, eraseEntries } from '../sql/erasure.ts'
 import { requireNext } from '../sql/next-block.ts'
@@ -43,6 +49,8 @@ import { WalCheckpointer } from './wal-checkpointer.ts'
 const CACHE_KIB = 16_384
 /** Number of pages (4 KiB) in the WAL at which a checkpoint starts. */
 const CHECKPOINT_FRAMES = 4_096
+/** Maximum missing items that are remembered between blocks. */
+const ABSENT_MAX = 1_000
 /** Maximum items of deleted databases removed by one `maintain`. */
 const PURGE_ROWS = 500
 
@@ -74,6 +82,8 @@ class SqliteStore extends SqliteReader implements Store {
   readonly #sql
   /** Creation positions by name, as in table `databases`. */
   readonly #databases = new Map<string, number>()
+  /** Items (`itemKey`) that were read and do not exist. Planning reads one of them, that of the network, for each block. */
+  readonly #absent = new Set<string>()
   readonly #idempotency: IdempotencyRows
   readonly #attachmentRows: AttachmentRows
   readonly #history: HistoryRows
@@ -165,6 +175,15 @@ class SqliteStore extends SqliteReader implements Store {
   override async database(name: string): Promise<StoredDatabase | null> {
     const created = this.#databases.get(name)
     return created === undefined ? null : { name, created }
+  }
+
+  override async item(db: string, id: string): Promise<StoredItem | null> {
+    const key = itemKey(db, id)
+    if (this.#absent.has(key)) return null
+    const item = await super.item(db, id)
+    if (this.#absent.size === ABSENT_MAX) this.#absent.clear()
+    if (item === null) this.#absent.add(key)
+    return item
   }
 
   async transaction(appends: () => Promise<void>): Promise<void> {
@@ -320,6 +339,7 @@ class SqliteStore extends SqliteReader implements Store {
         this.#isPurgeDue = true
         return
       case 'create_item':
+        this.#absent.delete(itemKey(db, effect.id))
         this.#sql.createItem.run(position, database, effect.id, position, effect.text)
         this.#indexes.itemCreated(database, position, effect.text)
         return
@@ -346,6 +366,7 @@ class SqliteStore extends SqliteReader implements Store {
     if (this.connection.isTransaction) this.connection.exec('ROLLBACK')
     this.#head = this.#readHead()
     this.#readDatabases()
+    this.#absent.clear()
     this.#indexes.reset()
     this.#tree.reset()
   }
@@ -390,6 +411,10 @@ class SqliteStore extends SqliteReader implements Store {
     })
     return true
   }
+}
+
+function itemKey(db: string, id: string): string {
+  return `${db}/${id}`
 }
 
 function requireOne(changes: number, effect: Effect): void {
