@@ -109,8 +109,6 @@ export class LedgerWriter {
   /** The part of #queueBytes that is not in flight, and its number of entries. */
   #unsent = { bytes: 0, entries: 0 }
   #isBatchOpen = false
-  /** Whether the units of the last block were the only ones. Then the next unit probably needs not wait for others. */
-  #wasAlone = false
   #stopped: LedgerError | null = null
   #suspended: LedgerError | null = null
   /** The failure of the last block (STORE_FULL, STORE_DAMAGED, STORE_OUTAGES), or null if that block was stored. */
@@ -236,8 +234,7 @@ export class LedgerWriter {
       this.#unsent.bytes += bytes
       this.#unsent.entries += unit.length
       // A network batches its changes itself, so the block need not wait for more requests.
-      const isAlone = this.#wasAlone && this.#inFlight.length === 0
-      if (byNetwork || isAlone || this.#isBlockDue()) this.#next()
+      if (byNetwork || this.#isBlockDue()) this.#next()
       else this.#openBatch()
     })
   }
@@ -356,7 +353,6 @@ export class LedgerWriter {
       return
     }
     const concurrent = this.depth
-    this.#wasAlone = concurrent === 1
     this.#batchSize =
       concurrent < BATCH_MIN ? Number.POSITIVE_INFINITY : Math.ceil(concurrent * BATCH_FRACTION)
     const answered = this.#takeAnswered(message)

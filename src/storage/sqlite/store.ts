@@ -56,7 +56,6 @@ const PURGE_ROWS = 500
 
 const SQL = {
   begin: 'BEGIN',
-  commit: 'COMMIT',
   head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
   addBlock: `INSERT INTO blocks
     (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
@@ -291,7 +290,7 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   #commit(): void {
-    if (!this.#isInTransaction) this.#sql.commit.run()
+    if (!this.#isInTransaction) this.connection.exec('COMMIT')
     this.#applying = null
   }
 
