@@ -77,7 +77,7 @@ function creators(
   context: ComponentContext,
 ): Record<ComponentName, () => Promise<HttpComponent>> {
   const { settings, version } = context
-  const ledger = openOnce(() => openNodeLedger(context))
+  const ledger = openOnce(() => openNodeLedger(context, names))
   const tokens = openOnce(async () => {
     const { openIssuers, openNodeTokens } = await import('./tokens.ts')
     if (settings.STORE !== null && settings.SECRET === null) {
@@ -130,13 +130,28 @@ function openOnce<Service>(open: () => Promise<Service>): () => Promise<Service>
   }
 }
 
-/** Opens the ledger according to the settings, and closes it with the app. Errors: StoreError, LedgerError. */
-async function openNodeLedger(context: ComponentContext): Promise<LedgerService> {
+/** Loads the code of a component. */
+const CODE: Record<ComponentName, () => Promise<unknown>> = {
+  ledger: () => import('../../ledger/index.ts'),
+  converter: () => import('../../converter/index.ts'),
+  rates: () => import('./rates.ts'),
+  samples: () => import('../../sample-api/index.ts'),
+  gateway: () => import('./gateway.ts'),
+}
+
+/**
+ * Opens the ledger according to the settings, and closes it with the app. Meanwhile, loads the code of the components
+ * `names`. Errors: StoreError, LedgerError.
+ */
+async function openNodeLedger(
+  context: ComponentContext,
+  names: readonly ComponentName[],
+): Promise<LedgerService> {
   const { openLedger, parsePeer, parseVerifierKeys, parseWitness } = await import(
     '../../ledger/core.ts'
   )
   const { settings, clock, logger, onClose } = context
-  const ledger = await openLedger({
+  const opening = openLedger({
     folder: settings.SYSTEM_FOLDER,
     store: settings.STORE,
     attachmentBytesMax: settings.ATTACHMENT_BYTES_MAX,
@@ -161,6 +176,9 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
     clock,
     authorRequired: settings.TOKENS === 'required',
   })
+  // The writer thread starts meanwhile. A failure to load is thrown when the component is created.
+  await Promise.allSettled([opening, ...names.map((name) => CODE[name]())])
+  const ledger = await opening
   onClose(() => ledger.close())
   if (settings.STORE !== null) {
     const { storeWarning } = await import('../../storage/index.ts')
