@@ -55,7 +55,6 @@ const ABSENT_MAX = 1_000
 const PURGE_ROWS = 500
 
 const SQL = {
-  begin: 'BEGIN',
   head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
   addBlock: `INSERT INTO blocks
     (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
@@ -158,17 +157,9 @@ class SqliteStore extends SqliteReader implements Store {
     this.#hasAppended = true
   }
 
-  /**
-   * The reads of `work` and its block share a transaction, because each read alone would begin and end its own. No
-   * further lock is needed, because the lock of the folder excludes other processes.
-   */
-  async exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result> {
-    this.#sql.begin.run()
-    try {
-      return await work(this.#head)
-    } finally {
-      if (this.connection.isTransaction) this.connection.exec('ROLLBACK')
-    }
+  /** No further lock is needed, because the lock of the folder excludes other processes. */
+  exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result> {
+    return work(this.#head)
   }
 
   override async database(name: string): Promise<StoredDatabase | null> {
@@ -283,7 +274,7 @@ class SqliteStore extends SqliteReader implements Store {
     this.#refuseAfterFailure()
     try {
       this.#requireSpace(frames)
-      if (!this.connection.isTransaction) this.connection.exec('BEGIN IMMEDIATE')
+      this.connection.exec('BEGIN IMMEDIATE')
     } catch (error) {
       throw this.#refusal(error, null)
     }
