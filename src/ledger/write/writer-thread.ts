@@ -75,7 +75,7 @@ class WriterThread {
   #cancelIdleMaintenance: (() => void) | null = null
   #pauseMs = 0
   /** Unused random bytes. */
-  #random = Buffer.alloc(0)
+  #random: Buffer = Buffer.alloc(0)
   #hasAppended = false
   /** Free disk space in bytes when the disk was full; null if it is not full or belongs to a database server. */
   #freeBytesWhenFull: number | null = null
