@@ -16,7 +16,10 @@ export default defineConfig({
     // Test files share a few processes, which takes two thirds of the time of one process per file. Files
     // named `.alone` get a process of their own.
     projects: [
-      { extends: true, test: { name: 'alone', include: [ALONE] } },
+      {
+        extends: true,
+        test: { name: 'alone', include: [ALONE], env: { DAICHO_TEST_REAL_THREADS: '1' } },
+      },
       {
         extends: true,
         test: {
