@@ -8,9 +8,10 @@ import { issueApiToken, openTokens } from '../src/tokens/index.ts'
 import { runHere } from './support/command.ts'
 import { type FuzzRequest, requestsOf } from './support/fuzz.ts'
 import { HandClock, type LedgerNode, startLedgerNode } from './support/ledger-node.ts'
+import { roundsOf } from './support/rounds.ts'
 
 const clock = new HandClock()
-const RUNS = Number(process.env.SMALLEST_RIGHTS_RUNS ?? 150)
+const RUNS = Number(process.env.SMALLEST_RIGHTS_RUNS ?? roundsOf(150))
 /** Part of every name, id, content, author and reason of the other databases. */
 const SECRET = 'zebra'
 

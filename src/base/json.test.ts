@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { roundsOf } from '../../test/support/rounds.ts'
 import { canonicalJson } from './canonical-json.ts'
 import { isCount, type Json, parseJson } from './json.ts'
 import { parseStrictText } from './strict-json.ts'
@@ -68,7 +69,7 @@ it('parses member names correctly, whatever objects were parsed before', () => {
         expect(parseJson(text)).toEqual(value)
       },
     ),
-    { numRuns: 3_000 },
+    { numRuns: roundsOf(3_000) },
   )
 })
 

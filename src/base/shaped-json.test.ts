@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { Value } from 'typebox/value'
 import { expect, it } from 'vitest'
+import { roundsOf } from '../../test/support/rounds.ts'
 import { Type } from './shape.ts'
 import { mapSchema, parseShape } from './shaped-json.ts'
 
@@ -29,7 +30,7 @@ it('accepts the values that TypeBox accepts', () => {
       expect(parsed).toEqual(Value.Check(schema, one) ? one : null)
     }),
     {
-      numRuns: 2_000,
+      numRuns: roundsOf(2_000),
       examples: [[{ name: 'fig', size: 2, list: ['a', null, 0.5], isOpen: true }]],
     },
   )

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { roundsOf } from '../../test/support/rounds.ts'
 import { canonicalJson } from './canonical-json.ts'
 import type { Json } from './json.ts'
 import {
@@ -29,7 +30,7 @@ it('parses any JSON value like JSON.parse, compact or indented', () => {
       const text = JSON.stringify(value, null, indent)
       expect(parse(text)).toEqual(JSON.parse(text))
     }),
-    { numRuns: 1000 },
+    { numRuns: roundsOf(1000) },
   )
 })
 
@@ -48,7 +49,7 @@ it('accepts and rejects the same texts as JSON.parse, except for the documented 
       if (!valid) expect(code).not.toBe('accepted')
       else expect(code).not.toBe('JSON_MALFORMED')
     }),
-    { numRuns: 3000 },
+    { numRuns: roundsOf(3000) },
   )
 })
 
@@ -100,7 +101,7 @@ it('accepts every finite double as printed by ECMAScript and by C with 17 digits
       expect(parse(`[${value}]`)).toEqual([value === 0 ? 0 : value])
       expect(codeOf(`[${value.toPrecision(17)}]`)).toBe('accepted')
     }),
-    { numRuns: 2000 },
+    { numRuns: roundsOf(2000) },
   )
 })
 

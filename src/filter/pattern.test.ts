@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { roundsOf } from '../../test/support/rounds.ts'
 import {
   fits,
   likePattern,
@@ -65,7 +66,7 @@ it('matches like JavaScript regular expressions, with and without flag i', () =>
         expect(fits(pattern, within)).toBe(native.test(within))
       },
     ),
-    { numRuns: 1_500 },
+    { numRuns: roundsOf(1_500) },
   )
 })
 
@@ -93,7 +94,7 @@ it('LIKE matches a whole text: % stands for any characters, _ for one character,
         )
       },
     ),
-    { numRuns: 1_000 },
+    { numRuns: roundsOf(1_000) },
   )
   expect([like('%kyo%', 'Tokyo'), like('T_kyo', 'Tokyo'), like('kyo', 'Tokyo')]).toEqual([
     true,
@@ -189,7 +190,7 @@ it('matches character classes like JavaScript', () => {
         expect([character, fits(pattern, character)]).toEqual([character, native.test(character)])
       }
     }),
-    { numRuns: 500 },
+    { numRuns: roundsOf(500) },
   )
 })
 

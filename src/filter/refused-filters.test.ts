@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { roundsOf } from '../../test/support/rounds.ts'
 import type { Json } from '../base/json.ts'
 import { brackets, json, refusal } from './contract/test-filter.ts'
 import { FILTER_LIMITS, FilterError, statusOfFilter } from './filter.ts'
@@ -159,7 +160,7 @@ it('accepts any input or rejects it with a code and a pointer', () => {
       )
       expect(refusal(() => parseFilter(given))).toMatch(CASES)
     }),
-    { numRuns: 2_000 },
+    { numRuns: roundsOf(2_000) },
   )
   const tree = fc.letrec<{ node: Json }>((tie) => ({
     node: fc.oneof(
@@ -173,7 +174,7 @@ it('accepts any input or rejects it with a code and a pointer', () => {
     fc.property(tree, (filter) => {
       expect(refusal(() => json(filter))).toMatch(CASES)
     }),
-    { numRuns: 2_000 },
+    { numRuns: roundsOf(2_000) },
   )
 })
 

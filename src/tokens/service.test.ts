@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { importPKCS8, SignJWT } from 'jose'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { roundsOf } from '../../test/support/rounds.ts'
 import { KEYS_MAX, TOKEN_LIFE_MAX_MS } from './keys.ts'
 import { openTokens, type TokenService } from './service.ts'
 
@@ -209,7 +210,7 @@ describe('a foreign or altered token', () => {
       fc.asyncProperty(fc.oneof(fc.string(), damaged, crafted), async (text) => {
         expect(await codeOf(tokens, text)).toBe('TOKEN_INVALID')
       }),
-      { numRuns: 300 },
+      { numRuns: roundsOf(300) },
     )
   })
 })

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
+import { type GatewayNode, gateway, networkOf, startGateway } from '../support/gateway.ts'
 import { verifyFolder } from '../support/ledger-node.ts'
 
 const MODEL = `namespace org.test
@@ -39,12 +39,12 @@ rule Picks { description: "x" participant: "ANY" operation: ALL resource: "org.t
 rule System { description: "x" participant: "ANY" operation: ALL
   resource: "org.hyperledger.composer.system.**" action: ALLOW }`
 
+const network = networkOf(MODEL, { 'lib/run.js': LIB, 'permissions.acl': RULES })
 let node: GatewayNode
 let folder: string
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
-  const files = { 'lib/run.js': LIB, 'permissions.acl': RULES }
-  node = await startGateway({ folder, deploy: [networkOf(MODEL, files)], deadlineMs: 6_000 })
+  node = await startGateway({ folder, deploy: [network], deadlineMs: 6_000 })
 })
 afterAll(async () => {
   await node.close()
@@ -179,7 +179,8 @@ it('rejects a transaction that writes too many characters in total, even to one 
 
 it('stops a transaction that continues to run after it returned its result', async () => {
   const code = '(async () => { for (;;) await null })(); return'
-  const { json } = await node.send('POST', '/api/Run', { code })
+  const brief = await gateway({ deploy: [network], deadlineMs: 1_000 })
+  const { json } = await brief.send('POST', '/api/Run', { code })
   expect([json.error.statusCode, json.error.code]).toEqual([504, 'PROCESSOR_DEADLINE'])
 })
 

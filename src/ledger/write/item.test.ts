@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { roundsOf } from '../../../test/support/rounds.ts'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { parseStrictText } from '../../base/strict-json.ts'
 import { bodyText, itemText, requireItem } from './item.ts'
@@ -25,7 +26,7 @@ it('gives the same id and the same canonical text for a compact and an indented 
         expect(itemText(item, id)).toBe(canonicalJson({ ...members, id }))
       }
     }),
-    { numRuns: 2_000 },
+    { numRuns: roundsOf(2_000) },
   )
 })
 
@@ -37,7 +38,7 @@ it('gives the same canonical text for a compact and an indented body, and null f
         expect(bodyText(parseStrictText(text))).toBe(canonicalJson(sent))
       }
     }),
-    { numRuns: 2_000 },
+    { numRuns: roundsOf(2_000) },
   )
   expect([bodyText(undefined), bodyText(null)]).toEqual([null, null])
 })

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { expect, it } from 'vitest'
+import { useRealThreads } from '../../../test/support/inline-threads.ts'
 import {
   startLedgerNode,
   temporaryFolder,
@@ -18,6 +19,8 @@ const OLD_MB = { 'ledger-writer': 24, 'log-signer': 10, mirrors: 12 }
 
 /** Delay before a failed mirror thread restarts, milliseconds. */
 const RESTART_MS = 30_000
+
+useRealThreads()
 
 const KEPT = { id: 'kept', text: '{"id":"kept"}' }
 

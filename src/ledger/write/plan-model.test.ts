@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { roundsOf } from '../../../test/support/rounds.ts'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { packPosition, positionText } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
@@ -187,7 +188,7 @@ it('plans a batch with the same result as its units executed one after another; 
       entries.map(({ method }, index) => [method, packPosition(HEIGHT, index)]),
     )
   })
-  await fc.assert(property, { numRuns: 1_000, seed: 1 })
+  await fc.assert(property, { numRuns: roundsOf(1_000), seed: 1 })
   expect([...codes].sort()).toEqual([
     ...['DATABASE_EXISTS', 'DATABASE_NOT_FOUND', 'ITEM_EXISTS', 'ITEM_NOT_FOUND'],
     ...['PRECONDITION_FAILED', 'done'],
