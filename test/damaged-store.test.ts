@@ -16,7 +16,7 @@ import {
 } from './support/ledger-node.ts'
 
 const PAGE_BYTES = 4_096
-const ITEMS = 200
+const ITEMS = 350
 const FILE = 'ledger.db'
 
 /** Writes all kinds of stored data to `folder`. */
@@ -27,7 +27,7 @@ async function fill(folder: string): Promise<void> {
     const items = Array.from({ length: ITEMS }, (_, n) => ({
       id: `i${n}`,
       n,
-      text: 'x'.repeat(150),
+      text: 'x'.repeat(80),
     }))
     await node.send('POST', `/api/${db}`, items, { 'idempotency-key': `key-of-${db}` })
   }
@@ -102,7 +102,7 @@ const READS = [
   '/api/fruit?docs=true',
   '/api/people?docs=true&limit=20',
   '/api/fruit/i0',
-  '/api/fruit/i160',
+  '/api/fruit/i300',
   '/api/people/i100',
   '/api/people/nothing',
   '/api/fruit?filter={"where":{"n":{"gt":5}}}',
@@ -111,7 +111,7 @@ const READS = [
   '/api/fruit/i7?at=1',
   '/api/fruit/i7/history',
   '/api/people/i7/history',
-  '/api/fruit/i160/proof',
+  '/api/fruit/i300/proof',
   '/api/people/i3/attachments',
   '/api/people/i3/attachments/none',
   '/api/config/indexes',
@@ -130,9 +130,9 @@ const WRITES: readonly (readonly [string, string, unknown?])[] = [
   ['POST', '/api/fruit', { id: 'new' }],
   ['POST', '/api/fruit', { id: 'i8' }],
   ['POST', '/api/people', [{ a: 1 }]],
-  ['POST', '/api/fruit/i160', { n: 2 }],
+  ['POST', '/api/fruit/i300', { n: 2 }],
   ['PATCH', '/api/people/i100', { n: 2 }],
-  ['DELETE', '/api/people/i199'],
+  ['DELETE', '/api/people/i349'],
   ['PUT', '/api/people/i4/attachments/photo', 'new bytes'],
   ['POST', '/api/newer'],
   ['POST', '/api/fruit/i2/erase', {}],

@@ -35,12 +35,20 @@ export function isInline(name: string | undefined): boolean {
 /** Runs the program of the thread here. Messages are copied and delivered as between real threads. */
 export function inlineThread({ name = '', workerData }: WorkerOptions = {}): Thread {
   const { port1: outer, port2: inner } = new MessageChannel()
+  const failed: ((error: unknown) => void)[] = []
   // `WorkerThread` and the programs use only these members of a thread and of its port.
-  void PROGRAMS[name]?.(structuredClone(workerData) as never, inner as unknown as ThreadPort)
+  const port = inner as unknown as ThreadPort
+  PROGRAMS[name]?.(structuredClone(workerData) as never, port).catch((error: unknown) => {
+    for (const listener of failed) listener(error)
+    inner.close()
+  })
   return {
     postMessage: (message, moved) => outer.postMessage(message, moved),
-    on: (event, listener) =>
-      outer.on(event === 'exit' ? 'close' : event, event === 'exit' ? () => listener(0) : listener),
+    on(event, listener) {
+      if (event === 'message') outer.on('message', listener)
+      else if (event === 'exit') outer.on('close', () => listener(0))
+      else failed.push(listener)
+    },
     ref: () => outer.ref(),
     unref: () => outer.unref(),
     terminate: async () => inner.close(),
