@@ -4,7 +4,7 @@ import { StoreError } from '../port/errors.ts'
 import type { Value } from '../sql/dialect.ts'
 import type { Row } from '../sql/rows.ts'
 import { ConnectionLost, innerMessage, toStoreError } from './errors.ts'
-import { GUARD_QUERY, guarded, type ServerState } from './guards.ts'
+import { behindPooler, GUARD_QUERY, guarded, type ServerState } from './guards.ts'
 import { retrying } from './retry.ts'
 
 export type Parameter = Value | boolean | readonly string[]
@@ -265,6 +265,7 @@ export class Connection implements Queries {
       throw new ConnectionLost('the server is a former primary')
     } catch (error) {
       void client.end().catch(() => {})
+      if (innerMessage(error).includes('unsupported startup parameter')) throw behindPooler()
       // Replaces the driver's message, which does not explain the problem.
       if (innerMessage(error).includes('client password must be a string')) throw passwordMissing()
       throw asLost(error)

@@ -8,25 +8,28 @@ export interface ServerState {
   readonly warning: string | null
 }
 
-/** Minimum version of the server: the first in which `split_part` can count from the end. */
-const VERSION_MIN = 140_000
+/** Minimum version of the server: the oldest that was tested. */
+const VERSION_MIN = 150_000
 
 // Settings that a server does not have are null.
 export const GUARD_QUERY = `SELECT current_setting('server_version_num')::int4, pg_is_in_recovery(),
   current_setting('server_encoding'), current_setting('fsync', true),
   current_setting('full_page_writes', true), current_setting('synchronous_commit', true),
-  current_setting('synchronous_standby_names', true), (SELECT count(*) FROM pg_stat_replication)`
+  current_setting('synchronous_standby_names', true), (SELECT count(*) FROM pg_stat_replication),
+  current_setting('lock_timeout')`
 
 /**
  * Checks the row of GUARD_QUERY. Errors: ConnectionLost for a standby; STORE_UNSAFE if the server could lose
  * an acknowledged commit in a power cut, unless the store is temporary.
  */
 export function guarded(row: Row, durable: boolean): ServerState {
-  const [version, isStandby, encoding, fsync, fullPageWrites, commit, standbyNames, standbys] = row
+  const [version, isStandby, encoding, fsync, fullPageWrites, commit, ...others] = row
+  const [standbyNames, standbys, lockTimeout] = others
   if (isStandby === true) throw new ConnectionLost('the server is a standby')
   if (Number(version) < VERSION_MIN) {
-    throw new StoreError('STORE_UNSAFE', `the server has version ${version}; use 14 or later`)
+    throw new StoreError('STORE_UNSAFE', `the server has version ${version}; use 15 or later`)
   }
+  if (lockTimeout === '0') throw behindPooler()
   if (encoding !== 'UTF8') {
     throw new StoreError('STORE_UNSAFE', `the database has encoding ${encoding}; it must be UTF8`)
   }
@@ -38,6 +41,16 @@ export function guarded(row: Row, durable: boolean): ServerState {
     }
   }
   return { warning: findWarning(Number(standbys), standbyNames, commit) }
+}
+
+/**
+ * The error for a pooler such as PgBouncer, which refuses or drops the settings of a connection, and may let several
+ * clients share one: then a process that vanished keeps its locks.
+ */
+export function behindPooler(): StoreError {
+  const message =
+    'the settings of the connection do not reach the server: connect to the server directly, not through a pooler such as PgBouncer'
+  return new StoreError('STORE_UNSAFE', message)
 }
 
 function findWarning(standbys: number, names: unknown, commit: unknown): string | null {
