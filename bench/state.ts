@@ -1,12 +1,22 @@
-// Measures the signed state. Single items are written to a node that nobody asks for its state, and to a node that is
-// asked for a proof of the newest revision once per second; rounds alternate. Then a million items are loaded into both.
-// Prints the ratios, the processor time per entry, and the proofs and the size of the state.
+// Measures the signed state. Single items are written to a node of the same build whose state is off, and to a node that
+// is asked for a proof of the newest revision once per second; rounds alternate. Then a million items are loaded into
+// both. Prints the ratios, the processor time per entry, the proofs, the size of the state, and the start without it.
 //
-// BENCH_WITHOUT: the main program of a version without a state, such as <worktree>/src/cli/main.ts, for the first node.
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+// BENCH_WITHOUT: the main program of the first node, such as <worktree>/src/cli/main.ts for another version, or `same`
+// for a node of this build with its state, which nobody asks for it.
+import {
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import {
   nodeVerifySignature,
   parseVerifierKey,
@@ -47,6 +57,21 @@ async function started(folder: string, main?: string): Promise<Ledger> {
   return { ...server, key: parseVerifierKey(vkey.trim()), stateUrl }
 }
 
+/** Copies this build to `folder`, with the state turned off. Returns its main program. */
+function buildWithout(folder: string): string {
+  const root = fileURLToPath(new URL('..', import.meta.url))
+  for (const name of ['src', 'package.json']) {
+    cpSync(join(root, name), join(folder, name), { recursive: true })
+  }
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+  const path = join(folder, 'src/ledger/node/open.ts')
+  const text = readFileSync(path, 'utf8')
+  const changed = text.replace('followsState = true', 'followsState = false')
+  if (changed === text) throw new Error(`${path} has no default for followsState`)
+  writeFileSync(path, changed)
+  return join(folder, 'src/cli/main.ts')
+}
+
 /** Requests a proof every second until `signal` is aborted. Returns the milliseconds of each request. */
 async function askEachSecond({ url, key }: Ledger, signal: AbortSignal): Promise<number[]> {
   const times: number[] = []
@@ -65,7 +90,7 @@ async function askEachSecond({ url, key }: Ledger, signal: AbortSignal): Promise
 
 /** Compares writes to `plain` and to `asked`, which is asked for a proof once per second meanwhile. */
 async function compareWrites(plain: Ledger, asked: Ledger): Promise<void> {
-  const rows = [['POST', 'not asked/s', 'asked/s', 'ratio', 'proof, ms', 'most, ms']]
+  const rows = [['POST', ...COLUMNS]]
   for (const connections of [64, 1]) {
     const body = JSON.stringify(sampleItem())
     const post = ({ url }: Ledger) =>
@@ -73,16 +98,27 @@ async function compareWrites(plain: Ledger, asked: Ledger): Promise<void> {
     const times: number[] = []
     await post(plain)
     await post(asked)
+    const cpu = [0, 0]
+    const counted = async (server: Ledger, at: number) => {
+      const before = server.cpuSeconds()
+      const run = await post(server)
+      cpu[at] = (cpu[at] ?? 0) + (server.cpuSeconds() - before) / (run.perSecond * SECONDS * ROUNDS)
+      return run
+    }
     const runs = await interleaved(ROUNDS, {
-      plain: () => post(plain),
-      asked: () => whileAsking(asked, times, () => post(asked)),
+      plain: () => counted(plain, 0),
+      asked: () => whileAsking(asked, times, () => counted(asked, 1)),
     })
-    rows.push(
-      ratioRow(`${connections} connections`, perSecond(runs.plain), perSecond(runs.asked), times),
-    )
+    const rates = [perSecond(runs.plain), perSecond(runs.asked)]
+    rows.push(ratioRow(`${connections} connections`, rates, cpu, times))
   }
   printTable(rows)
 }
+
+const COLUMNS = [
+  ...['without state/s', 'with/s', 'ratio', 'without, µs of CPU each', 'with', 'ratio'],
+  ...['proof, ms', 'most, ms'],
+]
 
 /** Runs `work` while a proof is requested each second. Adds the milliseconds of each request to `times`. */
 async function whileAsking<Result>(
@@ -98,40 +134,74 @@ async function whileAsking<Result>(
   return result
 }
 
-function ratioRow(label: string, plain: number, asked: number, times: readonly number[]): string[] {
-  const [middle, most] = [median(times), Math.max(...times)]
+function ratioRow(
+  label: string,
+  [plain = 0, asked = 0]: readonly number[],
+  [cpuPlain = 0, cpuAsked = 0]: readonly number[],
+  times: readonly number[],
+): string[] {
   return [
-    label,
-    ...[plain, asked].map((rate) => rate.toFixed(0)),
-    (asked / plain).toFixed(2),
-    middle.toFixed(0),
-    most.toFixed(0),
+    ...[label, plain.toFixed(0), asked.toFixed(0), (asked / plain).toFixed(2)],
+    ...[(cpuPlain * 1e6).toFixed(0), (cpuAsked * 1e6).toFixed(0), (cpuPlain / cpuAsked).toFixed(2)],
+    ...[median(times).toFixed(0), Math.max(...times).toFixed(0)],
   ]
 }
 
-/** Loads `items` items over 4 connections. Returns the items per second, and some of the ids. */
-async function loadItems({ url }: Ledger, items: number): Promise<{ rate: number; ids: string[] }> {
+interface Loaded {
+  /** Items per second. */
+  readonly rate: number
+  /** Seconds of processor time per item. */
+  readonly cpu: number
+  /** Some of the ids. */
+  readonly ids: readonly string[]
+}
+
+/** Loads `items` items over 4 connections. */
+async function loadItems({ url, cpuSeconds }: Ledger, items: number): Promise<Loaded> {
   const body = JSON.stringify(Array.from({ length: ITEMS_PER_REQUEST }, sampleItem))
   const init = { method: 'POST', body, headers: { 'content-type': 'application/json' } }
   const ids: string[] = []
-  const start = performance.now()
+  const [start, cpu] = [performance.now(), cpuSeconds()]
   let left = items / ITEMS_PER_REQUEST
   const client = async () => {
     while (left-- > 0) ids.push(JSON.parse(await textAt(`${url}/api/${MAIN_DB}`, init)).ids[0])
   }
   await Promise.all(Array.from({ length: 4 }, client))
-  return { rate: items / ((performance.now() - start) / 1_000), ids }
+  const rate = items / ((performance.now() - start) / 1_000)
+  return { rate, cpu: (cpuSeconds() - cpu) / items, ids }
 }
 
-async function compareLoads(plain: Ledger, asked: Ledger): Promise<string[]> {
+async function compareLoads(plain: Ledger, asked: Ledger): Promise<readonly string[]> {
   const times: number[] = []
   const before = await loadItems(plain, ITEMS)
-  const { rate, ids } = await whileAsking(asked, times, () => loadItems(asked, ITEMS))
+  const after = await whileAsking(asked, times, () => loadItems(asked, ITEMS))
   printTable([
-    ['load', 'not asked, items/s', 'asked, items/s', 'ratio', 'proof, ms', 'most, ms'],
-    ratioRow(`${ITEMS} items`, before.rate, rate, times),
+    ['load', ...COLUMNS],
+    ratioRow(`${ITEMS} items`, [before.rate, after.rate], [before.cpu, after.cpu], times),
   ])
-  return ids
+  return after.ids
+}
+
+/** Measures the start of a node with its state, and without, and the time until the state is computed again. */
+async function compareStarts(folder: string): Promise<void> {
+  const rows = [['start', 'first write, ms', 'state, ms']]
+  for (const label of ['with its state', 'without', 'with', 'without']) {
+    if (label === 'without') rmSync(join(folder, STATE_FILE))
+    const before = performance.now()
+    const server = await startLedger(folder)
+    await textAt(`${server.url}/api/${MAIN_DB}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(sampleItem()),
+    })
+    const write = performance.now() - before
+    const { serverid } = JSON.parse(await textAt(`${server.url}/api/serverid`))
+    const state = `${server.url}/api/ledgers/${serverid}/state`
+    while (!(await fetch(state)).ok) await setTimeout(20)
+    rows.push([label, write.toFixed(0), (performance.now() - before).toFixed(0)])
+    await server.stop()
+  }
+  printTable(rows)
 }
 
 /** Measures proofs of an idle node. */
@@ -193,10 +263,12 @@ async function cpuPerEntry(folder: string): Promise<void> {
 }
 
 export async function run(): Promise<void> {
-  const folders = [1, 2].map(() => mkdtempSync(join(tmpdir(), 'daicho-bench-')))
-  const [first = '', second = ''] = folders
+  const folders = [1, 2, 3].map(() => mkdtempSync(join(tmpdir(), 'daicho-bench-')))
+  const [first = '', second = '', third = ''] = folders
   try {
-    const plain = await started(first, process.env.BENCH_WITHOUT)
+    const { BENCH_WITHOUT: without } = process.env
+    const main = without === 'same' ? undefined : (without ?? buildWithout(third))
+    const plain = await started(first, main)
     const asked = await started(second)
     await compareWrites(plain, asked)
     const ids = await compareLoads(plain, asked)
@@ -204,6 +276,7 @@ export async function run(): Promise<void> {
     await idleProofs(asked, ids)
     await asked.stop()
     await cpuPerEntry(second)
+    await compareStarts(second)
   } finally {
     for (const folder of folders) rmSync(folder, { recursive: true, force: true })
   }

@@ -18,7 +18,7 @@ interface Node {
     }
   }
   getBuiltinModule(name: 'node:crypto'): {
-    hash?(algorithm: string, bytes: Uint8Array, as: 'hex' | 'latin1'): string
+    hash?(algorithm: string, input: Uint8Array | string, as: 'hex' | 'latin1'): string
   }
 }
 
@@ -46,6 +46,12 @@ export const sha256: (bytes: Uint8Array) => Uint8Array =
     ? nobleSha256
     : // Requesting a text is twice as fast as requesting bytes (Node 24).
       (bytes) => NodeBuffer.from(nodeHash('sha256', bytes, 'latin1'), 'latin1')
+
+/** SHA-256 of a text in UTF-8, in lowercase hexadecimal digits. */
+export const sha256Hex: (text: string) => string =
+  nodeHash === undefined
+    ? (text) => bytesToHex(nobleSha256(new TextEncoder().encode(text)))
+    : (text) => nodeHash('sha256', text, 'hex')
 
 /** Returns a writer of SHA-256 hashes into `target`. For many short texts, it takes half the time of `sha256`. */
 export function hashWriter(target: Uint8Array): (bytes: Uint8Array, at: number) => void {

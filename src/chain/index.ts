@@ -42,7 +42,7 @@ export {
   unpackHeight,
   unpackPosition,
 } from './entry.ts'
-export { equalBytes, fromHex, HASH_BYTES, hashAt, toHex } from './hashes.ts'
+export { equalBytes, fromHex, HASH_BYTES, hashAt, sha256Hex, toHex } from './hashes.ts'
 export {
   type Audited,
   auditedJson,

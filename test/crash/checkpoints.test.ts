@@ -1,14 +1,19 @@
-// Kills a real `daicho serve` under load while clients read its checkpoints. No two published checkpoints contradict
-// each other, and all match the final history.
+// Kills a real `daicho serve` under load while clients read its checkpoints and signed states. No two published
+// checkpoints contradict each other, and all match the final history. Each state is the one of its blocks.
 import { expect, it } from 'vitest'
 import {
   type Checkpoint,
   nodeVerifySignature,
   openCheckpoint,
+  openState,
   parseVerifierKey,
+  toHex,
   verifyConsistency,
 } from '../../src/chain/index.ts'
+import { recomputeState } from '../../src/ledger/log/recomputed-state.ts'
+import { openStoreReader } from '../../src/storage/index.ts'
 import { type ServedLedger, serveLedger } from '../support/daicho.ts'
+import { locationOf } from '../support/engine.ts'
 import { Dice, itemsOf, LoadClient } from '../support/ledger-load.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 import { roundsOf } from '../support/rounds.ts'
@@ -44,6 +49,8 @@ it(`publishes only checkpoints that continue every earlier checkpoint, through $
   const key = parseVerifierKey(((await textAt(`${log()}/vkey`)) ?? '').trim())
   const notes = new Set<string>()
   const heads: Checkpoint[] = []
+  /** The last signed state before each kill, and the first one after it. */
+  const states: string[] = []
 
   for (let round = 0; round < KILLS; round += 1) {
     let answersLeft = 50 + dice.below(600)
@@ -78,11 +85,22 @@ it(`publishes only checkpoints that continue every earlier checkpoint, through $
         count()
       }
     })
+    let state: string | null = null
+    const stateReader = async () => {
+      while (reading) {
+        const note = await textAt(`${log()}/state`)
+        if (note !== null && state === null) states.push(note)
+        if (note === null) await pause(10)
+        else state = note
+      }
+    }
+    readers.push(stateReader())
     await Promise.race([enough, Promise.all(running)])
     server.child.kill('SIGKILL')
     await server.ended
     reading = false
     await Promise.all([...running, ...readers])
+    if (state !== null) states.push(state)
     if (round % 3 === 2) expect((await verifyFolder(folder)).finding).toBeNull()
     server = await serveLedger(folder)
     const stored = await itemsOf(server.url, 'fruit')
@@ -103,8 +121,18 @@ it(`publishes only checkpoints that continue every earlier checkpoint, through $
     const proof = JSON.parse(reply ?? '{}').proof.map((hash: string) => Buffer.from(hash, 'base64'))
     expect(verifyConsistency(head, next, proof)).toBe(true)
   }
+  const store = await openStoreReader(await locationOf(folder), { frozen: false })
+  states.push((await textAt(`${log()}/state`)) ?? '')
+  for (const note of states) {
+    const signed = await openState(nodeVerifySignature, key, note)
+    const { size, root, log: logRoot } = await recomputeState(store, signed.size)
+    expect([size, toHex(root), toHex(logRoot)]).toEqual([
+      ...[signed.size, toHex(signed.root), toHex(signed.log)],
+    ])
+  }
+  await store.close()
   console.log(
-    `${KILLS} kills: ${heads.length} heads given out, up to ${last.size} blocks, all consistent`,
+    `${KILLS} kills: ${heads.length} heads given out, up to ${last.size} blocks, and ${states.length} states, all consistent`,
   )
   server.child.kill('SIGKILL')
   await server.ended

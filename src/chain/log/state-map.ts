@@ -1,4 +1,4 @@
-import { equalBytes, HASH_BYTES, joined, sha256 } from '../hashes.ts'
+import { equalBytes, fromHex, HASH_BYTES, joined, sha256, sha256Hex } from '../hashes.ts'
 
 // A Merkle map: a set of keys of 32 bytes with a text each. Its root depends only on the set. At depth d, a subtree with
 // several leaves is split by bit d of their keys, counted from the first:
@@ -21,7 +21,7 @@ export const EMPTY_SUBTREE: Subtree = { leaves: 0, hash: new Uint8Array(HASH_BYT
 
 /** Returns the key of a name or an id: the SHA-256 of its UTF-8. */
 export function mapKey(text: string): Uint8Array {
-  return sha256(UTF8.encode(text))
+  return fromHex(sha256Hex(text))
 }
 
 export function leafSubtree(key: Uint8Array, value: string): Subtree {

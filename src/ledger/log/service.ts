@@ -102,8 +102,9 @@ export async function openLog(
   const state = new LedgerState(path, store, signing)
   const closeLog = async () => {
     witnesses.close()
-    await signing.close()
+    // Before the writer of its file, so that the writer leaves no write-ahead log.
     state.close()
+    await signing.close()
   }
   const log = new LedgerLog(store, signing, verifier, { cosigned, state })
   return { log, signing, witnesses, closeLog }

@@ -6,12 +6,11 @@ import {
   type Entry,
   formatDatabaseState,
   formatItemState,
-  mapKey,
   packPosition,
   parseDatabaseState,
   parseItemState,
   rawEntry,
-  toHex,
+  sha256Hex,
 } from '../../chain/index.ts'
 import {
   changeMap,
@@ -200,7 +199,7 @@ export class StateFollower {
     if (database === null) return null
     const items = this.#items.get(database.position) ?? new Map<string, ItemChange>()
     this.#items.set(database.position, items)
-    const hex = toHex(mapKey(id))
+    const hex = sha256Hex(id)
     const known = items.get(hex)
     if (known !== undefined) return known
     const change = new ItemChange()
@@ -225,7 +224,7 @@ export class StateFollower {
         const items = database === null ? undefined : this.#items.get(database.position)
         if (items === undefined && !this.#changed.has(db)) continue
         const value = database === null ? null : this.#newState(database, items)
-        changes.set(toHex(mapKey(db)), () => value)
+        changes.set(sha256Hex(db), () => value)
       }
       const root = changeMap(this.#file.pages(DATABASES_MAP), this.#root, changes)
       for (const database of this.#deleted) this.#file.markRemoved(itemsMap(database))

@@ -102,12 +102,13 @@ it('the state has the root that a replay of the chain gives, after any changes a
         if (id === null) await node.send(method, `/api/${db}`)
         else if (method === 'ERASE') await node.send('POST', `/api/${db}/${id}/erase`)
         else if (name !== null) {
-          await fetch(`${node.url}/api/${db}/${id}/${name}`, {
-            ...{ method, headers: { 'content-type': 'text/plain' } },
-            ...(method === 'PUT' ? { body: `${at}` } : {}),
-          })
+          const path = `/api/${db}/${id}/attachments/${name}`
+          const body = method === 'PUT' ? `${at}` : undefined
+          const { json } = await node.send(method, path, body, { 'content-type': 'text/plain' })
+          expect(json?.code).not.toBe('PATH_UNKNOWN')
         } else if (method === 'POST') await node.send('POST', `/api/${db}`, { id, at })
-        else await node.send(method, `/api/${db}/${id}`, method === 'PUT' ? { at } : undefined)
+        else if (method === 'PUT') await node.send('POST', `/api/${db}/${id}`, { at })
+        else await node.send(method, `/api/${db}/${id}`)
         if (at === 15) await stateOf(node)
         if (at === 18) {
           await node.close()
