@@ -2,7 +2,7 @@ import type { Schedule } from '../base/clock.ts'
 import { BlobFiles } from './blobs/blob-files.ts'
 import type { BlobInventory, BlobStore } from './blobs/blob-store.ts'
 import { FileBlobStore } from './blobs/file-blob-store.ts'
-import { hasStoreFile, toStorePath } from './location/folder.ts'
+import { folderWarning, hasStoreFile, toStorePath } from './location/folder.ts'
 import { isDatabaseUrl, type StoreLocation } from './location/location.ts'
 import { StoreError } from './port/errors.ts'
 import type { Store, StoreReader, Turns } from './port/store.ts'
@@ -33,10 +33,11 @@ export async function openStore({ location, ...options }: StoreOptions): Promise
 }
 
 /**
- * Returns the reason why the database server could lose acknowledged writes in a failover, or null. Errors: StoreError.
+ * Returns the reason why the store could lose acknowledged writes, because of the file system of its folder or in a
+ * failover of its database server, or null. Errors: StoreError.
  */
 export async function storeWarning(location: StoreLocation): Promise<string | null> {
-  if (!isDatabaseUrl(location)) return null
+  if (!isDatabaseUrl(location)) return folderWarning(location)
   return (await import('./postgres/connection.ts')).serverWarning(location)
 }
 

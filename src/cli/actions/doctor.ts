@@ -77,19 +77,22 @@ function isOpenToOthers(path: string): boolean {
 /** Checks that the key is the key of the store, and that the clock is not before the newest block. */
 async function checkStore(folder: string, { STORE }: Settings): Promise<Finding[]> {
   const { readSigningFiles, signingFinding } = await import('../../ledger/core.ts')
-  const { openStoreReader, storeExists } = await import('../../storage/index.ts')
+  const { openStoreReader, storeExists, storeWarning } = await import('../../storage/index.ts')
   const files = readSigningFiles(folder)
-  if (!(await storeExists(STORE ?? folder))) return [['key', 'ok', 'there is no store yet']]
+  const warning = await storeWarning(STORE ?? folder)
+  const warnings: Finding[] = warning === null ? [] : [['store', 'warning', warning]]
+  if (!(await storeExists(STORE ?? folder)))
+    return [...warnings, ['key', 'ok', 'there is no store yet']]
   const store = await openStoreReader(STORE ?? folder, { frozen: false })
   try {
     const clock = checkClock(systemClock.now(), (await store.head(store.serverId))?.timestamp ?? 0)
     const missing = `${KEY_FILE} is missing: put the key of the store back`
     const what = files.key === 'missing' ? missing : await signingFinding(store, files)
-    if (what !== null) return [['key', 'problem', what], clock]
+    if (what !== null) return [...warnings, ['key', 'problem', what], clock]
     const isOpen = isOpenToOthers(join(folder, KEY_FILE))
     const advice = `other users can read ${KEY_FILE}: run chmod 600 ${KEY_FILE}`
     const message = `${KEY_FILE} is the key of the store, server id ${store.serverId}`
-    return [isOpen ? ['key', 'problem', advice] : ['key', 'ok', message], clock]
+    return [...warnings, isOpen ? ['key', 'problem', advice] : ['key', 'ok', message], clock]
   } finally {
     await store.close()
   }

@@ -180,9 +180,10 @@ async function openNodeLedger(
   await Promise.allSettled([opening, ...names.map((name) => CODE[name]())])
   const ledger = await opening
   onClose(() => ledger.close())
-  if (settings.STORE !== null) {
+  const location = settings.STORE ?? settings.SYSTEM_FOLDER
+  if (location !== null) {
     const { storeWarning } = await import('../../storage/index.ts')
-    const warning = await storeWarning(settings.STORE)
+    const warning = await storeWarning(location)
     if (warning !== null) logger.warn(warning)
   }
   if (settings.SYSTEM_FOLDER === null) {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
 import { openLedger } from '../../ledger/core.ts'
-import { lockFolder } from './folder.ts'
+import { folderWarning, lockFolder } from './folder.ts'
 
 const OTHER_USER = 65_534
 
@@ -31,6 +31,13 @@ it.skipIf(process.geteuid?.() !== 0)(
     for (const [, uid] of owners()) expect(uid).toBe(OTHER_USER)
   },
 )
+
+it.skipIf(process.platform !== 'linux')('warns about a folder on a network file system', () => {
+  const type = { nfs: 0x6969, cifs: 0xff53_4d42, ext4: 0xef53 }
+  expect(folderWarning('/data', type.nfs)).toContain('/data is on a network file system (NFS)')
+  expect(folderWarning('/data', type.cifs)).toContain('(CIFS)')
+  expect([folderWarning('/data', type.ext4), folderWarning(tmpdir())]).toEqual([null, null])
+})
 
 it('names the lock file if SQLite cannot open it', () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-lock-'))

@@ -100,6 +100,21 @@ export function isLow(folder: string): boolean {
   }
 }
 
+/** Network file systems by their types in `statfs` on Linux. */
+const NETWORK_TYPES = new Map([
+  [0x6969, 'NFS'],
+  [0x517b, 'SMB'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB'],
+])
+
+/** Returns the reason why a store in `folder` could be damaged, or null. */
+export function folderWarning(folder: string, type = statfsSync(folder).type): string | null {
+  const name = process.platform === 'linux' ? NETWORK_TYPES.get(type) : undefined
+  if (name === undefined) return null
+  return `${folder} is on a network file system (${name}), whose locks can fail and damage the store: use a local disk`
+}
+
 /** Returns whether `error` means that the disk of `folder` is full, which SQLite may report as another error. */
 export function isFolderFull(error: unknown, folder: string): boolean {
   if (isDiskFull(error)) return true
