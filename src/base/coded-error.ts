@@ -11,3 +11,14 @@ export class CodedError<Code extends string> extends Error {
     this.code = code
   }
 }
+
+/** Waits for `request`. Returns false if it fails with `code`, which means that nothing was left to do. */
+export async function unlessCode(code: string, request: Promise<unknown>): Promise<boolean> {
+  try {
+    await request
+    return true
+  } catch (error) {
+    if (error instanceof CodedError && error.code === code) return false
+    throw error
+  }
+}

@@ -39,3 +39,9 @@ export function joinUrl(server: string, path: string): URL {
   const message = `the path ${JSON.stringify(path)} cannot be requested, because a part is empty, . or ..`
   throw new UrlError('URL_INVALID', message)
 }
+
+/** Returns the URL of a listener on `host`, as this computer can reach it. */
+export function listenerUrl(host: string, port: number): string {
+  const shown = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
+  return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
+}

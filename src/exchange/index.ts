@@ -15,4 +15,4 @@ export {
   findFormat,
   readRecords,
 } from './source.ts'
-export { isOutcomeUnknown, type LoadTarget, serviceTarget, unlessCode } from './target.ts'
+export { isOutcomeUnknown, type LoadTarget, serviceTarget } from './target.ts'

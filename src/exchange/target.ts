@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Author } from '../base/author.ts'
-import { CodedError } from '../base/coded-error.ts'
+import { CodedError, unlessCode } from '../base/coded-error.ts'
 import type { LedgerService, UnitOfWork } from '../ledger/index.ts'
 import type { SourceAttachment } from './formats/record.ts'
 
@@ -80,17 +80,6 @@ export function serviceTarget(service: LedgerService, by: Author | null = null):
       })
       await unlessCode('PRECONDITION_FAILED', upload)
     },
-  }
-}
-
-/** Waits for `request`. Returns false if it fails with `code`, which means that nothing was left to do. */
-export async function unlessCode(code: string, request: Promise<unknown>): Promise<boolean> {
-  try {
-    await request
-    return true
-  } catch (error) {
-    if (error instanceof CodedError && error.code === code) return false
-    throw error
   }
 }
 

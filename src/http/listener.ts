@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { listenerUrl } from '../base/url.ts'
 import { buildApp, type HttpAppOptions } from './app.ts'
 import type { HttpApp, HttpComponent } from './component.ts'
 
@@ -38,7 +39,7 @@ export async function startListener(
     await app.close()
     throw error
   }
-  const url = formatUrl(app.server, options.host)
+  const url = listenerUrl(options.host, (app.server.address() as AddressInfo).port)
   options.logger.info({ component: component.name, url }, 'listening')
   return {
     name: component.name,
@@ -66,10 +67,4 @@ async function closeWithinLimit(app: HttpApp): Promise<void> {
     clearTimeout(force)
     clearInterval(idle)
   }
-}
-
-function formatUrl(server: Server, host: string): string {
-  const { port } = server.address() as AddressInfo
-  const shown = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
-  return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
 }

@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { databaseOf } from './engine.ts'
-import { type Daicho, type Ended, startProgram } from './program.ts'
+import { type Daicho, startProgram } from './program.ts'
 
 export { runDaicho } from './command.ts'
 export type { Daicho, Ended } from './program.ts'
@@ -14,11 +14,6 @@ export function startDaicho(...parameters: Parameters<typeof startProgram>): Dai
   running.add(daicho.child)
   daicho.child.on('close', () => running.delete(daicho.child))
   return daicho
-}
-
-/** Runs `daicho <args>` in a process of its own until it exits. Where only its output matters, `runDaicho` is cheaper. */
-export function runProcess(...parameters: Parameters<typeof startProgram>): Promise<Ended> {
-  return startDaicho(...parameters).ended
 }
 
 /** A ledger in a process of its own. */

@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { systemClock } from '../../base/clock.ts'
+import { listenerUrl } from '../../base/url.ts'
 import { readSettings, type Settings } from '../composition/settings.ts'
 import { EXIT, requireExit } from '../exit.ts'
 import { callNode } from '../node/node-client.ts'
@@ -125,10 +126,8 @@ export function diskFinding({ free, store }: { free: number; store: number }): F
 
 /** Asks the node whether it can work, and for its last verification. */
 async function checkRunningNode({ HOST, PORT }: Settings): Promise<Finding> {
-  const host = HOST === '0.0.0.0' || HOST === '::' ? '127.0.0.1' : HOST
   try {
-    const url = `http://${host.includes(':') ? `[${host}]` : host}:${PORT}`
-    const { verification } = await callNode({ url }, 'GET /readyz', {})
+    const { verification } = await callNode({ url: listenerUrl(HOST, PORT) }, 'GET /readyz', {})
     const result = verification?.result ?? 'none, because VERIFY_EVERY is not set'
     return ['node', result === 'failed' ? 'problem' : 'ok', `last verification: ${result}`]
   } catch (error) {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import { CodedError } from '../../base/coded-error.ts'
+import { CodedError, unlessCode } from '../../base/coded-error.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { positionText } from '../../chain/index.ts'
 import type { HttpComponent } from '../../http/index.ts'
@@ -77,18 +77,14 @@ export function createRateLedger(ledger: LedgerService): RateLedger {
       const made = ledger.writer.isAuthorRequired ? { by: RECORDER } : {}
       const conditions = { ...made, precondition: null, idempotency: null }
       const create = () => ledger.write.createItem(RATES_DATABASE, item, conditions)
-      try {
-        await create().catch(async (error: unknown) => {
-          if (!hasCode(error, 'DATABASE_NOT_FOUND')) throw error
-          await ledger.write.createDatabase(RATES_DATABASE, conditions).catch((reason: unknown) => {
-            if (!hasCode(reason, 'DATABASE_EXISTS')) throw reason
-          })
-          await create()
-        })
-      } catch (error) {
-        // An item with the same id has the same rates, so they are already recorded, for example before a restart.
-        if (!hasCode(error, 'ITEM_EXISTS')) throw error
+      const createAll = async () => {
+        if (await unlessCode('DATABASE_NOT_FOUND', create())) return
+        const database = ledger.write.createDatabase(RATES_DATABASE, conditions)
+        await unlessCode('DATABASE_EXISTS', database)
+        await create()
       }
+      // An item with the same id has the same rates, so they are already recorded, for example before a restart.
+      await unlessCode('ITEM_EXISTS', createAll())
     },
     async history({ from, to, limit, offset }) {
       const found: RecordedVector[] = []
@@ -121,7 +117,7 @@ async function listRecordIds(
   try {
     return await ledger.read.ids(RATES_DATABASE, { limit: 0, offset: 0, after: null })
   } catch (error) {
-    if (hasCode(error, 'DATABASE_NOT_FOUND')) return []
+    if (error instanceof CodedError && error.code === 'DATABASE_NOT_FOUND') return []
     throw error
   }
 }
@@ -134,8 +130,4 @@ async function readRecord(ledger: LedgerService, id: string): Promise<RecordedVe
   const record = isJsonObject(value) ? parseVectorRecord(value) : null
   const position = `${ledger.serverId}/${positionText(item.revision)}`
   return record === null ? null : { record, position }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof CodedError && error.code === code
 }

@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { canonicalJson, canonicalString } from '../../base/canonical-json.ts'
-import { CodedError } from '../../base/coded-error.ts'
+import { CodedError, unlessCode } from '../../base/coded-error.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { joinUrl } from '../../base/url.ts'
-import { isOutcomeUnknown, type LoadTarget, unlessCode } from '../../exchange/index.ts'
+import { isOutcomeUnknown, type LoadTarget } from '../../exchange/index.ts'
 import type { UnitOfWork } from '../../ledger/index.ts'
 import { fetchFromNode, type NodeAddress } from './node-client.ts'
 

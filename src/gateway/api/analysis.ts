@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify'
+import { isoTime } from '../../base/iso-time.ts'
 import { disconnection, HttpRefusal } from '../../http/index.ts'
 import { parsePosition, positionText, type TypeDeclaration } from '../../network/index.ts'
 import { type NetworkRequest, requireMethod } from './resources.ts'
@@ -43,7 +44,7 @@ export async function answerHistory(
   return reply.send(
     history.map(({ position, timestamp, kind, transaction, participant }) => ({
       revision: positionText(position),
-      timestamp: new Date(timestamp).toISOString(),
+      timestamp: isoTime(timestamp),
       change: kind,
       transaction,
       participant,
