@@ -104,7 +104,7 @@ async function beginUpload(head: string, body: Uint8Array | string) {
 }
 
 describe('an upload', () => {
-  it('that is interrupted leaves no file', async () => {
+  it('an upload that is interrupted leaves no file', async () => {
     const { socket } = await beginUpload('Content-Length: 1000000', Buffer.alloc(600_000))
     await until('the folder has one file', () => at.files().length === 1)
     expect(at.files()[0]).toMatch(/^incoming\//)
@@ -117,7 +117,7 @@ describe('an upload', () => {
     expect([await at.names(), (await at.entries()).length]).toEqual([[], 0])
   })
 
-  it('that stalls gets 408, and an active upload may take longer than other requests', async () => {
+  it('an upload that stalls gets 408, and an active upload may take longer than other requests', async () => {
     await at.node.close()
     at = await AttachedNode.start({ limits: { requestTimeoutMs: IDLE_MS } })
     const stalled = await beginUpload('Content-Length: 100', 'only this')
@@ -222,7 +222,7 @@ describe('an upload', () => {
       400,
       'ATTACHMENT_NAME_INVALID',
     ],
-  ])('to %s is rejected', async (_, path, status, code) => {
+  ])('an upload to %s is rejected', async (_, path, status, code) => {
     const reply = await at.node.send('PUT', path, TEXT, BYTES)
     expect([reply.status, reply.json.code]).toEqual([status, code])
     expect(at.files()).toEqual([])
@@ -240,7 +240,7 @@ describe('an upload', () => {
     expect((await at.node.send('GET', '/api/fruit/b/attachments/n')).text).toBe(TEXT)
   })
 
-  it('of the same bytes by concurrent clients stores only one blob', async () => {
+  it('an upload of the same bytes by concurrent clients stores only one blob', async () => {
     const all = Array.from({ length: 20 }, (_, at) => `n${at}`)
     const replies = await Promise.all(all.map((name) => at.put(name, TEXT)))
     expect(replies.map(({ status }) => status)).toEqual(all.map(() => 200))

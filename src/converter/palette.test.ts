@@ -43,7 +43,7 @@ describe('a palette', () => {
     [1_000_000, 3],
     [IS_THOROUGH ? 1 << 24 : 1 << 21, 3],
   ])(
-    'of an image with %i colours deviates by at most %i of 255 in each channel',
+    'a palette of an image with %i colours deviates by at most %i of 255 in each channel',
     (count, reach) => {
       const rgb = spread(count, 7)
       const palette = createPalette(rgb, COLORS_MAX)
@@ -71,7 +71,7 @@ describe('a palette', () => {
     )
   })
 
-  it('of two colours has one mean colour for the dark pixels and one for the light pixels', () => {
+  it('a palette of two colours has one mean colour for the dark pixels and one for the light pixels', () => {
     const rgb = Uint8Array.from([0, 0, 0, 10, 10, 10, 245, 245, 245, 255, 255, 255])
     expect([...createPalette(rgb, 2).colors]).toEqual([0x050505, 0xfafafa])
   })

@@ -185,7 +185,7 @@ describe('the documentation of each listener', () => {
     ['samples', '/doc', '/api/users', async () => startSamples()],
     ['gateway', '/explorer', '/Commodity', async () => startGateway()],
   ] as const)(
-    'of the %s has the common layout and is accessible',
+    'the documentation of the %s has the common layout and is accessible',
     async (name, path, listed, start) => {
       const listener = await start()
       open.push(listener)

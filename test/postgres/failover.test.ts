@@ -15,7 +15,7 @@ describe.skipIf(!postgres.canLaunch)(`a failover${postgres.note}`, () => {
   afterAll(() => programs?.remove())
   const common = { rounds: 1, requests: 200, log: () => {} }
 
-  it('to a synchronous standby loses no acknowledged write, and both nodes continue to write', async ({
+  it('a failover to a synchronous standby loses no acknowledged write, and both nodes continue to write', async ({
     onTestFinished,
   }) => {
     const folder = temporaryFolder(onTestFinished)
@@ -26,7 +26,7 @@ describe.skipIf(!postgres.canLaunch)(`a failover${postgres.note}`, () => {
     expect(verified).toEqual({ code: 0, stdout: expect.stringContaining('"finding":null') })
   })
 
-  it('that loses acknowledged writes stops both nodes, which report the loss', async ({
+  it('a failover that loses acknowledged writes stops both nodes, which report the loss', async ({
     onTestFinished,
   }) => {
     const folder = temporaryFolder(onTestFinished)

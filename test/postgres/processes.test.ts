@@ -173,7 +173,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     await expect(starting).rejects.toThrow(/FOLDER_KEY|node\.key|server id/)
   })
 
-  it('both reject changes as soon as one of them has evidence of two histories, also after a restart', async () => {
+  it('two processes both reject changes as soon as one of them has evidence of two histories, also after a restart', async () => {
     const evidence = { what: 'two histories', notes: ['one', 'two'] as const, proof: null }
     const location = database.url
     await storeOwnEvidence({ location, folder: '' }, evidence)

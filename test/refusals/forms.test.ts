@@ -327,7 +327,7 @@ describe('syntax', () => {
 })
 
 describe('secrets', () => {
-  it('in the query or in Authorization never appear in a log line or an error body', async () => {
+  it('secrets in the query or in Authorization never appear in a log line or an error body', async () => {
     const secret = 'TOKEN-THAT-NOBODY-SHALL-SEE'
     const before = lines.length
     const bodies: string[] = []

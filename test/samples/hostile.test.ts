@@ -103,7 +103,7 @@ describe('a token that is not text, or was not issued by this service', () => {
 })
 
 describe('a disguised path', () => {
-  it('that leads to a protected path needs a token', async () => {
+  it('a disguised path that leads to a protected path needs a token', async () => {
     for (const target of ['/%61pi', '/api/%75sers', 'http://x/api/users', 'HTTP://x/api']) {
       const reply = await get(target)
       if (statusOf(reply) === 404) continue // The path is not a spelling of the protected path, and returns nothing.
@@ -161,7 +161,7 @@ describe('a disguised path', () => {
     }
   })
 
-  it('that leads to /hello needs credentials', async () => {
+  it('a disguised path that leads to /hello needs credentials', async () => {
     const targets = ['/%68ello', '/hello;x', '/hello;id=demo', 'http://x/hello', 'http://x/%68ello']
     for (const target of [...targets, 'https://y/hello/z', '/hello?/../', '/hello/../doc']) {
       const reply = await get(target)
