@@ -2,6 +2,7 @@ import type { Attachment } from '../chain/portable.ts'
 import {
   describeValue,
   requireCount,
+  requireHeightOrTime,
   requireObject,
   requireText,
   valueInvalid,
@@ -11,6 +12,7 @@ import {
   type Call,
   type Content,
   formatPath,
+  type PastOptions,
   type RequestOptions,
   requireName,
   type Transport,
@@ -71,16 +73,17 @@ export class AttachmentsClient {
     )
   }
 
-  /** Reads an attachment or a part of it. Errors: ClientError. The stream fails if the connection is interrupted. */
+  /** Reads an attachment or a part of it; with `at`, of a past state. Errors: ClientError. The stream fails if the connection is interrupted. */
   async get(
     name: string,
-    options: RequestOptions & { readonly range?: ByteRange } = {},
+    options: PastOptions & { readonly range?: ByteRange } = {},
   ): Promise<AttachmentBytes> {
-    const { range, ...rest } = options
+    const { range, at, ...rest } = options
     const headers: Record<string, string> = range === undefined ? {} : { range: formatRange(range) }
     const call = {
       method: 'GET',
       path: this.#path(name),
+      query: { at: requireHeightOrTime(at, 'at') },
       headers,
       streams: 'reply',
       ...rest,

@@ -47,6 +47,8 @@ it.each([
     ['databases', '#/', '.rows li'],
     ['items', '#/db/fruit', '.items tbody tr'],
     ['item', '#/db/fruit/plum', '.revisions li'],
+    ['past', '#/db/fruit/plum?at=1', '.notice.past'],
+    ['changes', '#/changes?from=0', '.change'],
     ['ledger', '#/ledger', '.block'],
     ['node', '#/node', '.fact'],
     ['verification', '#/verify', '.checks li'],
@@ -58,7 +60,7 @@ it.each([
   }
   await page.goto(`${node.url}/#/db/fruit?column=price&column=grower.town`)
   await page.locator('table.columns').waitFor()
-  for (const at of [0, 1, 2, 3]) await page.locator('summary').nth(at).click()
+  for (const at of [0, 1, 2, 3, 4]) await page.locator('summary').nth(at).click()
   await page.locator('.summary tbody tr').waitFor()
   await accessible(`one-${locale}-columns-and-summary`)
   await page.goto(`${node.url}/#/db/fruit/plum`)
@@ -182,7 +184,16 @@ const HEAD = [
 ]
 
 it.each([
-  ['#/', '.rows li', ['button New database', 'a fruit', 'button Delete: fruit']],
+  [
+    '#/',
+    '.rows li',
+    [
+      'button New database',
+      'summary Show an earlier time',
+      'a fruit',
+      'button Delete: fruit',
+    ],
+  ],
   [
     '#/db/fruit',
     '.items tbody tr',
@@ -197,6 +208,7 @@ it.each([
       'summary Columns 2 of 2',
       'summary Indexes',
       'summary Summary',
+      'summary Show an earlier time',
       'button Select this page',
       'button Select all 1 matches',
       'button Id',
@@ -208,6 +220,7 @@ it.each([
       'button Copy: Table',
       'button Save as CSV',
       'button Save as NDJSON',
+      'summary Proof that the list is complete',
     ],
   ],
   [
@@ -222,6 +235,7 @@ it.each([
       'button Edit',
       'button Download proof',
       'button Verify in this browser',
+      'summary Show an earlier time',
       'button Upload',
       'button Erase former revisions',
       'a Entry 2.0',

@@ -173,7 +173,7 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
-  it('verifies an item, saves its proof, and detects content that the node did not record', async () => {
+  it('verifies an item, its absence and a whole list, shows the past without buttons, and detects content that the node did not record', async () => {
     const node = await startNode()
     await node.send('POST', '/api/fruit')
     await node.send('POST', '/api/fruit', { id: 'plum', price: 90 })
@@ -182,15 +182,45 @@ describe('databases and items', () => {
     await shown(page, `This item is included in checkpoint 2 of node ${node.service.serverId}.`)
     const proof = page.locator('.proof').first()
     await proof.getByText(`${node.service.log.verifierKey.split('+')[1]}`).waitFor()
-    await proof.getByText('that this revision is the newest').waitFor()
+    await proof.getByText('It is the newest revision as of block 1, signed by').waitFor()
     const file = await saved(page, () => proof.getByText('Download proof').click())
-    expect(file.name).toBe('fruit-plum-1.0.tlog-proof')
-    expect(file.text).toBe((await node.send('GET', '/api/fruit/plum/proof')).text)
+    expect(file.name).toBe('fruit-plum-1.0.state-proof')
+    expect(file.text).toBe((await node.send('GET', '/api/fruit/plum/proof?current=1')).text)
+
+    await node.send('POST', '/api/fruit/plum', { price: 95 })
+    await shown(page, '"price": 95')
+    await page.getByText('Show an earlier time').click()
+    await page.getByLabel('or the block').fill('1')
+    await button(page, 'Show').click()
+    await shown(page, 'The past: Block 1 · nothing can be changed here')
+    await page.reload()
+    await shown(page, '"price": 90')
+    expect(await page.locator('.revisions li').count()).toBe(1)
+    for (const name of ['Edit', 'Delete', 'Upload', 'Erase former revisions']) {
+      expect([name, await button(page, name).count()]).toEqual([name, 0])
+    }
+    await page.getByRole('link', { name: 'Changes since then' }).click()
+    await shown(page, '0 created, 1 changed, 0 deleted')
+    await page.getByText('Differences').click()
+    await page.locator('.differences del').getByText('90').waitFor()
+    await page.goBack()
+    await page.getByRole('link', { name: 'fruit', exact: true }).click()
+    await page.locator('.items tbody tr').getByText('90').waitFor()
+    expect(await button(page, 'Add item').count()).toBe(0)
+    await button(page, 'Back to now').click()
+    await page.locator('.items tbody tr').getByText('95').waitFor()
+    await page.getByText('Proof that the list is complete').click()
+    await button(page, 'Verify in this browser').click()
+    await shown(page, 'The database has exactly 1 item as of block 2, those of this page')
+    await page.goto(`${node.url}/#/db/fruit/kiwi`)
+    await button(page, 'Verify in this browser').click()
+    await shown(page, 'There is no such item as of block 2, signed by the node.')
+    await page.goto(`${node.url}/#/db/fruit/plum`)
 
     // Simulates a node that shows content that it did not record.
     await page.route('**/api/fruit/plum', async (route) => {
       const reply = await route.fetch()
-      const body = (await reply.text()).replace('90', '91')
+      const body = (await reply.text()).replace('95', '91')
       await route.fulfill({ response: reply, body })
     })
     await page.reload()

@@ -4,6 +4,8 @@ import {
   type ItemVerdict,
   type ProofSource,
   proveItem,
+  proveList,
+  type ShownItem,
 } from '../../src/dashboard/browser/verification/item-proof.ts'
 import { verifySignature } from '../../src/dashboard/browser/verification/signature.ts'
 import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
@@ -20,17 +22,25 @@ beforeAll(async () => {
 })
 afterAll(() => node.close())
 
-const PLUM = { db: 'fruit', id: 'plum', position: '2.0', item: { id: 'plum', price: 80 } }
+const PLUM: ShownItem = {
+  db: 'fruit',
+  id: 'plum',
+  position: '2.0',
+  item: { id: 'plum', price: 80 },
+}
 
-function prove(change: Partial<ProofSource> = {}, shown = PLUM): Promise<ItemVerdict> {
-  const source = {
+function sourceWith(change: Partial<ProofSource>): ProofSource {
+  return {
     serverId: node.service.serverId,
     verifierKey,
     remembered: null,
     fetch: (path: string) => node.send('GET', path),
     ...change,
   }
-  return proveItem(verifySignature, source, shown)
+}
+
+function prove(change: Partial<ProofSource> = {}, shown = PLUM): Promise<ItemVerdict> {
+  return proveItem(verifySignature, sourceWith(change), shown)
 }
 
 it('proves current and former revisions under a signed checkpoint that continues the remembered checkpoint', async () => {
@@ -42,6 +52,36 @@ it('proves current and former revisions under a signed checkpoint that continues
   const former = { ...PLUM, position: '1.0', item: { id: 'plum', price: 90 } }
   const second = await prove({ remembered: first.remember }, former)
   expect(second).toMatchObject({ refused: null, isKeyKnown: true })
+  const newest = { position: '2.0', size: 4 }
+  expect([first, second]).toMatchObject([{ newest: { ...newest, size: 3 } }, { newest }])
+})
+
+it('proves by the signed state that an item is absent, and that a list is complete', async () => {
+  const absent = { db: 'fruit', id: 'kiwi', position: null, item: undefined }
+  expect(await prove({}, absent)).toMatchObject({
+    refused: null,
+    newest: { position: null, size: 4 },
+  })
+  expect(await prove({}, { ...absent, id: 'plum' })).toEqual({ refused: 'otherItem' })
+  const list = (ids: string[], count: number) =>
+    proveList(verifySignature, sourceWith({}), { db: 'fruit', ids, count })
+  expect(await list(['plum'], 2)).toMatchObject({ refused: null, count: 2, size: 4 })
+  expect(await list(['plum'], 1)).toEqual({ refused: 'otherList' })
+  expect(await list(['kiwi'], 2)).toEqual({ refused: 'otherList' })
+})
+
+it('says that the newest revision is unknown while the node has no signed state, and refuses a wrong state', async () => {
+  const state = (change: (text: string) => string, status = 200): Partial<ProofSource> => ({
+    fetch: async (path) => {
+      const reply = await node.send('GET', path)
+      return path.includes('current') ? { status, text: change(reply.text) } : reply
+    },
+  })
+  expect(await prove(state((text) => text, 503))).toMatchObject({ refused: null, newest: null })
+  const forged = state((text) =>
+    text.replace(/(?<=\n— \S+ \S{10})\S/, (one) => (one === 'A' ? 'B' : 'A')),
+  )
+  expect(await prove(forged)).toEqual({ refused: 'signature' })
 })
 
 it('proves only the position of an erased revision', async () => {
@@ -50,17 +90,7 @@ it('proves only the position of an erased revision', async () => {
   const last = Number(headers.get('ledger-position')?.split('/')[1]?.split('.')[0])
   await node.send('POST', '/api/fruit/old/erase')
   const shown = { db: 'fruit', id: 'old', position: `${last - 1}.0`, item: undefined }
-  const verdict = await proveItem(
-    verifySignature,
-    {
-      serverId: node.service.serverId,
-      verifierKey,
-      remembered: null,
-      fetch: (path) => node.send('GET', path),
-    },
-    shown,
-  )
-  expect(verdict).toMatchObject({ refused: null, isErased: true, timestamp: null })
+  expect(await prove({}, shown)).toMatchObject({ refused: null, isErased: true, timestamp: null })
 })
 
 it('reports that the content on the page differs from the proven content', async () => {

@@ -1,7 +1,10 @@
 // Addresses of the dashboard's views, and items as a table, CSV and NDJSON.
 import { describe, expect, it } from 'vitest'
 import {
+  changesAt,
+  databasesAt,
   formatRoute,
+  itemAt,
   itemsAt,
   ledgerAt,
   parseRoute,
@@ -17,7 +20,9 @@ import {
 
 describe('addresses', () => {
   it.each([
-    ['#/', { view: 'databases' }],
+    ['#/', databasesAt()],
+    ['#/?at=12', databasesAt('12')],
+    ['#/db/a?page=3&at=7', itemsAt('a', { page: 3, at: '7' })],
     ['#/db/fruit%20%26%20%E6%9E%9C%E7%89%A9', itemsAt('fruit & 果物')],
     [
       '#/db/a?where=%7B%22n%22%3A1%7D&order=n+DESC&column=n&column=a.b&size=200&page=3',
@@ -30,7 +35,9 @@ describe('addresses', () => {
       }),
     ],
     ['#/db/a?json=true', itemsAt('a', { columns: [] })],
-    ['#/db/a/b%3Fc%2Fd', { view: 'item', db: 'a', id: 'b?c/d' }],
+    ['#/db/a/b%3Fc%2Fd', itemAt('a', 'b?c/d')],
+    ['#/db/a/b?at=2026-03-01T00%3A00%3A00.000Z', itemAt('a', 'b', '2026-03-01T00:00:00.000Z')],
+    ['#/changes?db=a&from=3', changesAt({ db: 'a', from: '3' })],
     ['#/ledger', ledgerAt(null)],
     ['#/ledger/7?db=a&method=erase_item', { ...ledgerAt(7), db: 'a', method: 'erase_item' }],
     ['#/ledger/7?entry=3', ledgerAt(7, 3)],

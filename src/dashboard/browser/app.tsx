@@ -7,13 +7,15 @@ import { isLive } from './node/live.ts'
 import { ViewHead } from './parts/layout.tsx'
 import { Message } from './parts/notices.tsx'
 import { route } from './routing/address.ts'
-import { formatRoute, itemsAt, ledgerAt, type Route } from './routing/routes.ts'
+import { databasesAt, formatRoute, itemsAt, ledgerAt, type Route } from './routing/routes.ts'
 import { restoreScroll } from './routing/scroll.ts'
+import { Changes } from './views/changes.tsx'
 import { Databases } from './views/databases.tsx'
 import { ItemView } from './views/item.tsx'
 import { Items } from './views/items.tsx'
 import { Ledger } from './views/ledger.tsx'
 import { Alerts, Node } from './views/node.tsx'
+import { Past } from './views/past.tsx'
 import { VerificationView } from './views/verification.tsx'
 import { VerifiedLine } from './views/verified-line.tsx'
 
@@ -45,17 +47,24 @@ export function App(): JSX.Element {
 /** Returns the key of a view. A view keeps its state while its key is the same, for example on the next page. */
 function toViewKey(now: Route): string {
   if (now.view === 'ledger') return now.view
-  return formatRoute(now.view === 'items' ? itemsAt(now.db) : now)
+  if (now.view === 'changes') return now.view
+  return formatRoute(now.view === 'items' ? itemsAt(now.db, { at: now.list.at }) : now)
 }
 
 function View({ now }: { now: Route }): JSX.Element {
   switch (now.view) {
     case 'databases':
-      return <Databases />
-    case 'items':
-      return <Items db={now.db} list={now.list} />
-    case 'item':
-      return <ItemView db={now.db} id={now.id} />
+      return <Past at={now.at}>{(past) => <Databases past={past} />}</Past>
+    case 'items': {
+      const { db, list } = now
+      return <Past at={list.at}>{(past) => <Items {...{ db, list, past }} />}</Past>
+    }
+    case 'item': {
+      const { db, id, at } = now
+      return <Past at={at}>{(past) => <ItemView {...{ db, id, past }} />}</Past>
+    }
+    case 'changes':
+      return <Changes now={now} />
     case 'ledger':
       return <Ledger now={now} />
     case 'verification':
@@ -73,14 +82,14 @@ function Unknown({ hash }: { hash: string }): JSX.Element {
       <ViewHead title={t().unknown} />
       <p>{t().unknownMeans(hash)}</p>
       <p>
-        <a href={formatRoute({ view: 'databases' })}>{t().toDatabases}</a>
+        <a href={formatRoute(databasesAt())}>{t().toDatabases}</a>
       </p>
     </>
   )
 }
 
 const TABS: readonly { readonly to: Route; readonly views: readonly Route['view'][] }[] = [
-  { to: { view: 'databases' }, views: ['databases', 'items', 'item'] },
+  { to: databasesAt(), views: ['databases', 'items', 'item', 'changes'] },
   { to: ledgerAt(null), views: ['ledger'] },
   { to: { view: 'verification' }, views: ['verification'] },
   { to: { view: 'node' }, views: ['node'] },
@@ -93,7 +102,7 @@ function PageHead({ now, skip }: { now: Route; skip: () => void }): JSX.Element 
         {t().skip}
       </a>
       <div class="container">
-        <a class="brand" href={formatRoute({ view: 'databases' })}>
+        <a class="brand" href={formatRoute(databasesAt())}>
           <img
             src={new URL('../../http/layout/icon.svg', import.meta.url).href}
             alt=""

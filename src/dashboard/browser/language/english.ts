@@ -27,6 +27,7 @@ export const english = {
   tryAgain: 'Try again',
   failed: 'That did not work:',
   unreachable: 'The node cannot be reached.',
+  timedOut: 'The node did not answer in time.',
   cancel: 'Cancel',
   close: 'Close',
   create: 'Create',
@@ -239,11 +240,27 @@ export const english = {
   verifyItem: 'Verify in this browser',
   itemProven: (size: number, serverId: number) =>
     `This item is included in checkpoint ${size} of node ${serverId}.`,
+  newestProven: (height: number) =>
+    `It is the newest revision as of block ${height.toLocaleString('en')}, signed by the node.`,
+  newerProven: (position: string, height: number) =>
+    `It is a former revision: entry ${position} is the newest as of block ${height.toLocaleString('en')}, signed by the node.`,
+  absentProven: (height: number) =>
+    `There is no such item as of block ${height.toLocaleString('en')}, signed by the node.`,
   itemNotProven: 'This item is not proven.',
+  completeness: 'Proof that the list is complete',
+  listProven: (items: number, height: number) =>
+    `The database has exactly ${count(items, 'item', 'items')} as of block ${height.toLocaleString('en')}, those of this page among them, signed by the node.`,
+  listNotProven: 'The list is not proven.',
+  notProvenLater: (height: number) =>
+    `that block ${height.toLocaleString('en')} is the newest: a node can withhold newer blocks`,
   notProvenTitle: 'The proof does not show:',
   notProven: {
     erased: 'the content: it was erased, and only its commitment is left',
-    newest: 'that this revision is the newest: a node can withhold a newer revision',
+    newest:
+      'that this revision is the newest: the node has no signed state at the moment; verify again shortly',
+    state:
+      'that the node computed the signed state correctly: mirrors and “daicho verify” compute it again',
+    contents: 'the contents, the order, or the result of a filter: only ids',
     time: 'that the time is right: it is from the clock of the node',
     key: 'whose key this is: compare its id with the id that the operator of the node publishes',
     keySeen: 'whose key this is: this browser only knows that it has seen the same key before',
@@ -312,6 +329,27 @@ export const english = {
     `There is no block ${height.toLocaleString('en')}. The newest block has the height ${newest.toLocaleString('en')}.`,
   toNewest: 'Show the newest blocks',
   height: 'Height',
+  // The past
+  past: 'The past:',
+  pastMeans: 'nothing can be changed here',
+  backToNow: 'Back to now',
+  pastForm: 'Show an earlier time',
+  asOf: 'As of the time',
+  orHeight: 'or the block',
+  notThen: 'It did not exist then.',
+  noDatabasesThen: 'There was no database then.',
+  noItemsThen: 'The database was empty then.',
+  changesSince: 'Changes since then',
+  changes: 'Changes between two times',
+  changesAre:
+    'The items that were created, changed or deleted between two states, each listed once.',
+  untilNow: 'Until (empty: now)',
+  chooseFrom: 'Choose the time or the block from which changes are listed.',
+  changesFound: (created: number, updated: number, deleted: number) =>
+    `${created.toLocaleString('en')} created, ${updated.toLocaleString('en')} changed, ${deleted.toLocaleString('en')} deleted`,
+  betweenBlocks: (from: number, to: number) =>
+    `after block ${from.toLocaleString('en')}, up to block ${to.toLocaleString('en')}`,
+  differences: 'Differences',
   goToHeight: 'Go to height',
   database: 'Database',
   method: 'Method',
@@ -392,7 +430,10 @@ export const english = {
     forked: 'The chain does not continue the chain that this browser verified before.',
     proof: 'The hashes in the proof do not lead to the checkpoint.',
     otherItem: 'The proof is for content that differs from this page.',
-    unanswered: 'The node returned no proof.',
+    otherList:
+      'The signed list has other items than this page. If items were just changed, verify again.',
+    unanswered:
+      'The node returned no proof. It may still be signing its newest blocks: verify again shortly.',
   },
   // Node
   nodeIs: 'The identity of this node, and the keys to verify it with.',

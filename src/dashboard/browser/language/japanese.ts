@@ -25,6 +25,7 @@ export const japanese: Texts = {
   tryAgain: '再試行',
   failed: '処理できませんでした:',
   unreachable: 'ノードに接続できません。',
+  timedOut: 'ノードから時間内に応答がありませんでした。',
   cancel: 'キャンセル',
   close: '閉じる',
   create: '作成',
@@ -225,11 +226,25 @@ export const japanese: Texts = {
   verifyItem: 'このブラウザーで検証',
   itemProven: (size, serverId) =>
     `このアイテムはノード ${serverId} のチェックポイント ${size} に含まれています。`,
+  newestProven: (height) => `ブロック ${n(height)} の時点で最新の版です（ノードの署名付き）。`,
+  newerProven: (position, height) =>
+    `以前の版です。ブロック ${n(height)} の時点では記録 ${position} が最新です（ノードの署名付き）。`,
+  absentProven: (height) =>
+    `ブロック ${n(height)} の時点でこのアイテムは存在しません（ノードの署名付き）。`,
   itemNotProven: 'このアイテムは証明できませんでした。',
+  completeness: '一覧に漏れがないことの証明',
+  listProven: (items, height) =>
+    `ブロック ${n(height)} の時点でデータベースのアイテムはちょうど ${n(items)} 件で、このページのものを含みます（ノードの署名付き）。`,
+  listNotProven: '一覧は証明できませんでした。',
+  notProvenLater: (height) =>
+    `ブロック ${n(height)} が最新であること: ノードは新しいブロックを隠すことができます`,
   notProvenTitle: 'この証明では次のことは分かりません:',
   notProven: {
     erased: '内容: 消去済みで、コミットメントのみ残っています',
-    newest: 'この版が最新であること: ノードは新しい版を隠すことができます',
+    newest:
+      'この版が最新であること: 署名された状態がまだありません。しばらくして再度検証してください',
+    state: 'ノードが状態を正しく計算したこと: ミラーと「daicho verify」は計算し直します',
+    contents: '内容、順序、フィルターの結果: ID だけを証明します',
     time: '時刻が正しいこと: ノードの時計による時刻です',
     key: '鍵の持ち主: ノードの運用者が公開している鍵 ID と比べてください',
     keySeen: '鍵の持ち主: 以前と同じ鍵であることだけが確かです',
@@ -293,6 +308,24 @@ export const japanese: Texts = {
     `ブロック ${n(height)} はありません。最新のブロックの高さは ${n(newest)} です。`,
   toNewest: '最新のブロックを表示',
   height: '高さ',
+  past: '過去の状態:',
+  pastMeans: 'ここでは変更できません',
+  backToNow: '現在に戻る',
+  pastForm: '過去の状態を表示',
+  asOf: '表示する日時',
+  orHeight: 'またはブロック',
+  notThen: 'この時点では存在しませんでした。',
+  noDatabasesThen: 'この時点ではデータベースはありませんでした。',
+  noItemsThen: 'この時点ではデータベースは空でした。',
+  changesSince: 'これ以降の変更',
+  changes: '二つの時点の間の変更',
+  changesAre: '二つの時点の間に作成、変更、削除されたアイテムを一度ずつ表示します。',
+  untilNow: '終了（空欄: 現在）',
+  chooseFrom: '開始の日時またはブロックを選んでください。',
+  changesFound: (created, updated, deleted) =>
+    `作成 ${n(created)} 件、変更 ${n(updated)} 件、削除 ${n(deleted)} 件`,
+  betweenBlocks: (from, to) => `ブロック ${n(from)} より後、ブロック ${n(to)} まで`,
+  differences: '違い',
   goToHeight: '高さへ移動',
   database: 'データベース',
   method: '種類',
@@ -361,7 +394,10 @@ export const japanese: Texts = {
     forked: '以前検証した台帳の続きではありません。',
     proof: '証明のハッシュがチェックポイントに一致しません。',
     otherItem: '証明の内容が表示中の内容と異なります。',
-    unanswered: 'ノードが証明を返しませんでした。',
+    otherList:
+      '署名された一覧はこのページと異なります。変更された直後であれば、再度検証してください。',
+    unanswered:
+      'ノードから証明が届きませんでした。新しいブロックに署名中の可能性があります。しばらくして再度検証してください。',
   },
   nodeIs: 'このノードの識別情報と検証に使う鍵です。',
   serverId: 'サーバー ID',

@@ -24,7 +24,8 @@ export async function exportNdjson(
  */
 export async function exportCsv(given: Matches, progress: (done: number) => void): Promise<Blob> {
   const { db, signal } = given
-  const matches = { ...given, at: (await ledger.size({ db, signal })) - 1 }
+  const at = given.at ?? (await ledger.size({ db, signal })) - 1
+  const matches = { ...given, at }
   const paths = new Set<string>()
   for await (const item of readMatches(matches)) {
     for (const path of memberPaths([item])) paths.add(path)

@@ -38,8 +38,10 @@ export function tokenPort(): MessagePort | null {
   return port2
 }
 
+/** Longer than usual: a user sees that the page is loading, and can leave it. */
+const TIMEOUT_MS = 120_000
 /** A client for the node that serves this page. */
-export const ledger = new LedgerClient(base, { fetch: session.fetch })
+export const ledger = new LedgerClient(base, { fetch: session.fetch, timeoutMs: TIMEOUT_MS })
 /** A client that reports failures at once, for requests whose failure the page shows as a state of the node. */
 export const statusClient = new LedgerClient(base, { fetch: session.fetch, retries: 0 })
 

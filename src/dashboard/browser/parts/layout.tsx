@@ -3,7 +3,7 @@ import { useEffect, useId, useState } from 'preact/hooks'
 import { isoTime } from '../../../base/iso-time.ts'
 import { visible } from '../../../base/visible.js'
 import { formatTime, t } from '../language/language.ts'
-import { formatRoute } from '../routing/routes.ts'
+import { databasesAt, formatRoute, toState } from '../routing/routes.ts'
 
 /** The title of a view, its explanation, and its main button. */
 export function ViewHead(props: {
@@ -28,10 +28,11 @@ export function ViewHead(props: {
 }
 
 /** The path to a view, which starts with a link to the databases. */
-export function Trail({ children }: { children?: ComponentChildren }): JSX.Element {
+export function Trail(props: { past: number | null; children?: ComponentChildren }): JSX.Element {
+  const { past, children } = props
   return (
     <nav class="trail" aria-label={t().databases}>
-      <a href={formatRoute({ view: 'databases' })}>{t().databases}</a>
+      <a href={formatRoute(databasesAt(toState(past)))}>{t().databases}</a>
       {children}
     </nav>
   )

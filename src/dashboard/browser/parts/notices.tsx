@@ -22,6 +22,7 @@ export function Sign({ of }: { of: keyof typeof PATHS }): JSX.Element {
 export function formatFailure(error: unknown): string {
   if (sessionState.value === 'ended') return t().ended
   if (!(error instanceof ClientError)) return t().unreachable
+  if (error.code === 'TIMEOUT') return t().timedOut
   if (error.status === 0 && error.code !== 'NAME_INVALID') return t().unreachable
   return `${visible(error.message)} (${visible(error.code)})`
 }

@@ -13,11 +13,12 @@ export interface ItemList {
    * this browser remembers, or members of the items.
    */
   readonly columns: readonly string[] | null
+  /** The state that is shown, as a height or a time of RFC 3339, or null for the current state. */
+  readonly at: string | null
 }
 
 /** The views without parameters, with their paths. */
 const PLAIN_VIEWS = [
-  { view: 'databases', path: '' },
   { view: 'verification', path: 'verify' },
   { view: 'node', path: 'node' },
 ] as const
@@ -26,9 +27,11 @@ type PlainView = (typeof PLAIN_VIEWS)[number]['view']
 /** A view of the page. The fragment of the URL contains the view, so that links, “back” and “reload” work. */
 export type Route =
   | { readonly view: PlainView }
+  | { readonly view: 'databases'; readonly at: string | null }
   | { readonly view: 'items'; readonly db: string; readonly list: ItemList }
-  | { readonly view: 'item'; readonly db: string; readonly id: string }
+  | { readonly view: 'item'; readonly db: string; readonly id: string; readonly at: string | null }
   | LedgerRoute
+  | ChangesRoute
   /** The fragment of the URL belongs to no view. */
   | { readonly view: 'unknown'; readonly hash: string }
 
@@ -49,6 +52,16 @@ export interface LedgerRoute {
   readonly to: string
 }
 
+/** The differences between two states. */
+export interface ChangesRoute {
+  readonly view: 'changes'
+  /** The compared database, or empty for all. */
+  readonly db: string
+  /** Heights or times of RFC 3339, or empty: nothing is compared yet, or with the current state. */
+  readonly from: string
+  readonly to: string
+}
+
 export const PAGE_SIZES: readonly [number, ...number[]] = [50, 200, 1_000]
 /** Maximum page number. A larger number makes the route unknown. */
 const PAGE_MAX = 1_000_000
@@ -58,6 +71,22 @@ const FIRST_PAGE: ItemList = {
   where: null,
   order: null,
   columns: null,
+  at: null,
+}
+
+/** Returns a height as a state of a route, or null for the current state. */
+export function toState(height: number | null): string | null {
+  return height === null ? null : `${height}`
+}
+
+/** Returns the route to the databases, by default in their current state. */
+export function databasesAt(at: string | null = null): Route {
+  return { view: 'databases', at }
+}
+
+/** Returns the route to an item, by default in its current state. */
+export function itemAt(db: string, id: string, at: string | null = null): Route {
+  return { view: 'item', db, id, at }
 }
 
 /** Returns the route to the items of a database. Absent members of `list` have their defaults. */
@@ -75,13 +104,27 @@ export function ledgerAt(height: number | null, entry: number | null = null): Le
   return { view: 'ledger', height, entry, db: '', method: '', by: '', from: '', to: '' }
 }
 
+/** Returns the route to the differences between two states. */
+export function changesAt(given: Partial<ChangesRoute>): ChangesRoute {
+  return { view: 'changes', db: '', from: '', to: '', ...given }
+}
+
 /** Formats a route as the fragment of a URL, including `#`. */
 export function formatRoute(route: Route): string {
   switch (route.view) {
+    case 'databases':
+      return `#/${formatQuery({ at: [route.at ?? ''] })}`
+    case 'changes': {
+      const { db, from, to } = route
+      return `#/changes${formatQuery({ db: [db], from: [from], to: [to] })}`
+    }
     case 'items':
       return `#/db/${encodeURIComponent(route.db)}${formatList(route.list)}`
     case 'item':
-      return `#/db/${encodeURIComponent(route.db)}/${encodeURIComponent(route.id)}`
+      return (
+        `#/db/${encodeURIComponent(route.db)}/${encodeURIComponent(route.id)}` +
+        formatQuery({ at: [route.at ?? ''] })
+      )
     case 'ledger': {
       const path = route.height === null ? '#/ledger' : `#/ledger/${route.height}`
       const entry = route.entry === null ? '' : `${route.entry}`
@@ -99,7 +142,7 @@ export function formatRoute(route: Route): string {
   }
 }
 
-function formatList({ page, size, where, order, columns }: ItemList): string {
+function formatList({ page, size, where, order, columns, at }: ItemList): string {
   return formatQuery({
     where: [where ?? ''],
     order: [order ?? ''],
@@ -107,6 +150,7 @@ function formatList({ page, size, where, order, columns }: ItemList): string {
     json: [columns?.length === 0 ? 'true' : ''],
     size: [size === FIRST_PAGE.size ? '' : `${size}`],
     page: [page === 1 ? '' : `${page}`],
+    at: [at ?? ''],
   })
 }
 
@@ -128,8 +172,9 @@ function findRoute(hash: string): Route | null {
   const query = new URLSearchParams(rest.join('?'))
   const [start, view = '', first = null, second = null, ...more] = path.split('/').map(decode)
   if (more.length > 0 || (start !== '#' && start !== '')) return null
+  const at = parseState(query.get('at') ?? '')
   if (view === 'db' && first !== null && first !== '') {
-    if (second !== null) return { view: 'item', db: first, id: second }
+    if (second !== null) return itemAt(first, second, at)
     const list = parseList(query)
     return list && { view: 'items', db: first, list }
   }
@@ -143,6 +188,11 @@ function findRoute(hash: string): Route | null {
     const height = first === null ? null : Number(first)
     return { view, height, entry: entry === null ? null : Number(entry), db, method, by, from, to }
   }
+  if (view === '' && first === null) return databasesAt(at)
+  if (view === 'changes' && first === null) {
+    const state = (name: string) => parseState(query.get(name) ?? '') ?? ''
+    return changesAt({ db: query.get('db') ?? '', from: state('from'), to: state('to') })
+  }
   const plain = PLAIN_VIEWS.find((each) => first === null && each.path === view)
   return plain === undefined ? null : { view: plain.view }
 }
@@ -153,6 +203,13 @@ function parseTime(text: string): string {
   return Number.isNaN(ms) ? '' : new Date(ms).toISOString()
 }
 
+/** Returns a height, or a time in its canonical form, or null if the text is neither. */
+function parseState(text: string): string | null {
+  if (/^\d{1,15}$/.test(text)) return `${Number(text)}`
+  const time = parseTime(text)
+  return time === '' ? null : time
+}
+
 /** Parses the query of a list of items. Returns null if the page or the size is out of range. */
 function parseList(query: URLSearchParams): ItemList | null {
   const page = Number(query.get('page') ?? FIRST_PAGE.page)
@@ -161,7 +218,8 @@ function parseList(query: URLSearchParams): ItemList | null {
   if (!PAGE_SIZES.includes(size)) return null
   const chosen = [...new Set(query.getAll('column'))]
   const columns = chosen.length > 0 ? chosen : query.get('json') === 'true' ? [] : null
-  return { page, size, where: query.get('where'), order: query.get('order'), columns }
+  const at = parseState(query.get('at') ?? '')
+  return { page, size, where: query.get('where'), order: query.get('order'), columns, at }
 }
 
 function decode(part: string): string {

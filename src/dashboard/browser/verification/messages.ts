@@ -1,4 +1,4 @@
-import type { ItemVerdict, ShownItem } from './item-proof.ts'
+import type { ItemVerdict, ListVerdict, ShownItem, ShownList } from './item-proof.ts'
 import type { Remembered } from './known-chain.ts'
 import type { Progress, Verdict } from './verify-chain.ts'
 
@@ -7,8 +7,8 @@ export interface VerifyRequest {
   readonly base: string
   /** The chain that this browser verified last at this address, or null. */
   readonly remembered: Remembered | null
-  /** The revision to verify; absent for the whole chain. */
-  readonly item?: ShownItem
+  /** The revision or the list to verify; absent for the whole chain. */
+  readonly shown?: ShownItem | ShownList
   /** Where the worker gets the token of each request, if the user signed in at an issuer. */
   readonly tokens?: InstanceType<typeof MessagePort> | null
 }
@@ -16,5 +16,11 @@ export interface VerifyRequest {
 export type WorkerMessage =
   | { readonly kind: 'progress'; readonly progress: Progress }
   | { readonly kind: 'verdict'; readonly verdict: Verdict }
-  | { readonly kind: 'item'; readonly verdict: ItemVerdict; readonly serverId: number }
+  | ProofMessage
   | { readonly kind: 'failed'; readonly message: string }
+
+export interface ProofMessage {
+  readonly kind: 'proof'
+  readonly verdict: ItemVerdict | ListVerdict
+  readonly serverId: number
+}

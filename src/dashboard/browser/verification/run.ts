@@ -2,7 +2,7 @@ import { signal } from '@preact/signals'
 import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { base, tokenPort } from '../node/ledger.ts'
-import type { ItemVerdict, ShownItem } from './item-proof.ts'
+import type { ItemVerdict, ListVerdict, ShownItem, ShownList } from './item-proof.ts'
 import { remember, rememberedChain } from './memory.ts'
 import type { VerifyRequest, WorkerMessage } from './messages.ts'
 import type { Progress, Verdict } from './verify-chain.ts'
@@ -25,24 +25,27 @@ function workerErrorText({ message }: Partial<ErrorEvent>): string {
   return message === undefined || message === '' ? t().workerFailed : message
 }
 
-export interface ItemOutcome {
+export interface Outcome<Verdict> {
   readonly serverId: number
-  readonly verdict: ItemVerdict
+  readonly verdict: Verdict
 }
 
-/** Verifies a revision in a worker. Remembers the checkpoint if the revision is proven. Errors: ClientError. */
-export async function verifyItem(item: ShownItem): Promise<ItemOutcome> {
+/** Verifies a revision, or that a list is complete, in a worker. Remembers the checkpoint if it is proven. Errors: ClientError. */
+export async function verifyShown(shown: ShownItem): Promise<Outcome<ItemVerdict>>
+export async function verifyShown(shown: ShownList): Promise<Outcome<ListVerdict>>
+export async function verifyShown(
+  shown: ShownItem | ShownList,
+): Promise<Outcome<ItemVerdict | ListVerdict>> {
   const worker = newWorker()
   try {
     const message = await new Promise<WorkerMessage>((resolve, reject) => {
       worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => resolve(data)
       worker.onerror = (event) => reject(failed(workerErrorText(event)))
-      send(worker, { base, remembered: rememberedChain(), item })
+      send(worker, { base, remembered: rememberedChain(), shown })
     })
-    if (message.kind !== 'item') throw failed('message' in message ? message.message : '')
-    const { verdict, serverId } = message
-    if (verdict.refused === null) remember(verdict.remember)
-    return { verdict, serverId }
+    if (message.kind !== 'proof') throw failed('message' in message ? message.message : '')
+    if (message.verdict.refused === null) remember(message.verdict.remember)
+    return message
   } finally {
     worker.terminate()
   }

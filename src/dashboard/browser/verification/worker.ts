@@ -2,12 +2,12 @@ import { errorMessage } from '../../../base/errors.ts'
 import { isJsonObject, type Json } from '../../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
 import { type Renew, Session } from '../node/session.ts'
-import { proveItem } from './item-proof.ts'
+import { proveItem, proveList } from './item-proof.ts'
 import type { VerifyRequest, WorkerMessage } from './messages.ts'
 import { verifySignature } from './signature.ts'
 import { UnreadableReply, verifyChain } from './verify-chain.ts'
 
-// Verifies the chain of a node, or a revision of an item, in a worker.
+// Verifies the chain of a node, a revision of an item, or a list, in a worker.
 
 /** The node rejected a request. */
 class RefusedError extends Error {
@@ -43,7 +43,7 @@ function askPage(tokens: MessagePort): Renew {
 async function verify({
   base,
   remembered,
-  item,
+  shown,
   tokens = null,
 }: VerifyRequest): Promise<WorkerMessage> {
   const renewal = tokens === null ? null : askPage(tokens)
@@ -63,7 +63,7 @@ async function verify({
   }
   const { serverid: serverId } = requireObject(await textAt('serverid'))
   if (typeof serverId !== 'number') throw new RefusedError(0, 'no server id')
-  if (item !== undefined) {
+  if (shown !== undefined) {
     const source = {
       serverId,
       verifierKey: (await textAt(`ledgers/${serverId}/vkey`)).trim(),
@@ -73,7 +73,11 @@ async function verify({
         return { status: reply.status, text: await reply.text() }
       },
     }
-    return { kind: 'item', verdict: await proveItem(verifySignature, source, item), serverId }
+    const verdict =
+      'ids' in shown
+        ? await proveList(verifySignature, source, shown)
+        : await proveItem(verifySignature, source, shown)
+    return { kind: 'proof', verdict, serverId }
   }
   const [verifierKey, checkpoint] = await Promise.all([
     textAt(`ledgers/${serverId}/vkey`),

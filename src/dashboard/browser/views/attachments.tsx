@@ -17,10 +17,12 @@ const SHOWN_MAX = 200
 /** Returns at most SHOWN_MAX + 1 attachments, or null if the item does not exist. */
 async function readAttachments(
   path: ItemName,
+  past: number | null,
   signal: AbortSignal,
 ): Promise<readonly Attachment[] | null> {
   try {
-    const input = { path, query: { limit: SHOWN_MAX + 1 } }
+    const at = past === null ? {} : { at: `${past}` }
+    const input = { path, query: { limit: SHOWN_MAX + 1, ...at } }
     return (await ledger.request('GET /api/{db}/{id}/attachments', input, { signal })).attachments
   } catch (error) {
     if (error instanceof ClientError && error.status === 404) return null
@@ -32,17 +34,20 @@ function clientFor({ db, id }: ItemName) {
   return ledger.database(db).attachments(id)
 }
 
-async function readContent(item: ItemName, name: string): Promise<Blob> {
-  return new Response((await clientFor(item).get(name)).stream).blob()
+async function readContent(item: ItemName, name: string, past: number | null): Promise<Blob> {
+  const at = past === null ? {} : { at: past }
+  return new Response((await clientFor(item).get(name, at)).stream).blob()
 }
 
 type Asked = 'upload' | { readonly delete: string } | null
 
-/** Lists the attachments of an item, and lets the user view, save, add and delete them. */
-export function Attachments(props: ItemName & { version: number }): JSX.Element | null {
-  const { version, ...item } = props
-  const [loaded, reload] = useLoaded(`attachments ${JSON.stringify(item)}`, (signal) =>
-    readAttachments(item, signal),
+/** Lists the attachments of an item, now or at a past height, and lets the user view, save, add and delete them. */
+export function Attachments(
+  props: ItemName & { past: number | null; version: number },
+): JSX.Element | null {
+  const { version, past, ...item } = props
+  const [loaded, reload] = useLoaded(JSON.stringify([item, past]), (signal) =>
+    readAttachments(item, past, signal),
   )
   useEffect(reload, [version])
   const [asked, setAsked] = useState<Asked>(null)
@@ -52,7 +57,7 @@ export function Attachments(props: ItemName & { version: number }): JSX.Element 
     <section class="attachments" aria-labelledby="attachments-title">
       <header class="head">
         <h2 id="attachments-title">{t().attachments}</h2>
-        <Button text={t().upload} act={() => setAsked('upload')} />
+        {past === null && <Button text={t().upload} act={() => setAsked('upload')} />}
       </header>
       <Waiting loaded={loaded} again={reload}>
         {(list) => {
@@ -65,7 +70,7 @@ export function Attachments(props: ItemName & { version: number }): JSX.Element 
                   {all.slice(0, SHOWN_MAX).map((attachment) => (
                     <AttachmentRow
                       key={attachment.name}
-                      {...{ item, attachment }}
+                      {...{ item, past, attachment }}
                       remove={() => setAsked({ delete: attachment.name })}
                     />
                   ))}
@@ -90,23 +95,24 @@ type Preview = { readonly text: string } | { readonly image: string }
 
 function AttachmentRow(props: {
   item: ItemName
+  past: number | null
   attachment: Attachment
   remove: () => void
 }): JSX.Element {
-  const { item, attachment, remove } = props
+  const { item, past, attachment, remove } = props
   const { name, content_type: type, length, sha256 } = attachment
   const [preview, setPreview] = useState<Preview | null>(null)
   const action = useAction()
   const kind = previewKind(type, length)
   const view = () =>
     action.run(async () => {
-      const content = await readContent(item, name)
+      const content = await readContent(item, name, past)
       const isImage = kind === 'image'
       setPreview(
         isImage ? { image: await toDataUrl(content, type) } : { text: await content.text() },
       )
     })
-  const save = () => action.run(async () => saveFile(name, await readContent(item, name)))
+  const save = () => action.run(async () => saveFile(name, await readContent(item, name, past)))
   return (
     <li class="attachment">
       <div>
@@ -126,7 +132,7 @@ function AttachmentRow(props: {
           />
         )}
         <Button text={t().download} subject={name} disabled={action.busy} act={save} />
-        <Button text={t().delete} subject={name} act={remove} />
+        {past === null && <Button text={t().delete} subject={name} act={remove} />}
       </div>
       {action.error !== undefined && <FailureNotice error={action.error} />}
       {preview !== null && (

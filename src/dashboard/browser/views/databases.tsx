@@ -11,7 +11,8 @@ import { Button, Field, Trail, ViewHead } from '../parts/layout.tsx'
 import { useNetworks } from '../parts/networks.ts'
 import { Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
-import { formatRoute, itemsAt } from '../routing/routes.ts'
+import { formatRoute, itemsAt, toState } from '../routing/routes.ts'
+import { PastForm } from './past.tsx'
 
 /** Maximum number of names shown. The user can search for other names. */
 const SHOWN_MAX = 200
@@ -22,21 +23,27 @@ interface CountedDatabase {
   readonly items: number | null
 }
 
-async function countedDatabases(signal: AbortSignal): Promise<readonly CountedDatabase[]> {
+async function countedDatabases(
+  past: number | null,
+  signal: AbortSignal,
+): Promise<readonly CountedDatabase[]> {
+  const at = past === null ? {} : { at: `${past}` }
   try {
-    const query = { count: 'true' as const }
+    const query = { count: 'true' as const, ...at }
     const { dbs, counts } = await ledger.request('GET /api/dbs', { query }, { signal })
     return dbs.map((name, at) => ({ name, items: counts?.[at] ?? null }))
   } catch (error) {
     if (!(error instanceof ClientError) || !error.code.startsWith('SEARCH_')) throw error
-    const names = await ledger.databases({ signal })
+    const names = await ledger.databases({ signal, ...at })
     return names.map((name) => ({ name, items: null }))
   }
 }
 
-/** Lists the databases, and lets the user open, create and delete them. */
-export function Databases(): JSX.Element {
-  const [loaded, reload] = useLoaded('databases', countedDatabases)
+/** Lists the databases, and lets the user open, create and delete them, or shows those of a past height. */
+export function Databases({ past }: { past: number | null }): JSX.Element {
+  const [loaded, reload] = useLoaded(`databases ${past}`, (signal) =>
+    countedDatabases(past, signal),
+  )
   const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)
   const isOfDatabases = (method: string) => method === 'create_db' || method === 'delete_db'
   const isOfItems = (method: string) => method === 'create_item' || method === 'delete_item'
@@ -46,14 +53,15 @@ export function Databases(): JSX.Element {
   return (
     <>
       <ViewHead title={t().databases} text={t().databasesAre}>
-        <Button text={t().newDatabase} class="" act={() => setAsking('new')} />
+        {past === null && <Button text={t().newDatabase} class="" act={() => setAsking('new')} />}
       </ViewHead>
+      <PastForm />
       <Waiting loaded={loaded} again={reload}>
         {(databases) =>
           databases.length === 0 ? (
-            <p class="empty">{t().noDatabases}</p>
+            <p class="empty">{past === null ? t().noDatabases : t().noDatabasesThen}</p>
           ) : (
-            <DatabaseList databases={databases} remove={(db) => setAsking({ delete: db })} />
+            <DatabaseList {...{ databases, past }} remove={(db) => setAsking({ delete: db })} />
           )
         }
       </Waiting>
@@ -65,22 +73,25 @@ export function Databases(): JSX.Element {
   )
 }
 
-/** Tells that a database does not exist. */
-export function NoDatabase({ db }: { db: string }): JSX.Element {
+/** Tells that a database does not exist, or did not exist at a past height. */
+export function NoDatabase({ db, past }: { db: string; past: number | null }): JSX.Element {
   return (
     <>
-      <Trail />
+      <Trail past={past} />
       <ViewHead title={db} />
-      <p class="empty">{t().databaseGone}</p>
+      <p class="empty">{past === null ? t().databaseGone : t().notThen}</p>
+      <PastForm />
     </>
   )
 }
 
 function DatabaseList(props: {
   databases: readonly CountedDatabase[]
+  past: number | null
   remove: (db: string) => void
 }): JSX.Element {
   const [wanted, setWanted] = useState('')
+  const { past } = props
   const found = props.databases.filter(({ name }) => name.includes(wanted))
   const networks = useNetworks(found.slice(0, SHOWN_MAX).map(({ name }) => name))
   return (
@@ -97,12 +108,14 @@ function DatabaseList(props: {
       <ul class="rows">
         {found.slice(0, SHOWN_MAX).map(({ name: db, items }) => (
           <li key={db}>
-            <a href={formatRoute(itemsAt(db))}>{visible(db)}</a>
+            <a href={formatRoute(itemsAt(db, { at: toState(past) }))}>{visible(db)}</a>
             {items !== null && <span class="soft">{t().items(items)}</span>}
             {networks.has(db) ? (
               <span class="state">{t().network}</span>
             ) : (
-              <Button text={t().delete} subject={db} act={() => props.remove(db)} />
+              past === null && (
+                <Button text={t().delete} subject={db} act={() => props.remove(db)} />
+              )
             )}
           </li>
         ))}

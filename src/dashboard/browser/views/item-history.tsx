@@ -19,13 +19,18 @@ const STEP = 20
 const HISTORY = 'GET /api/{db}/{id}/history'
 type ShownRevision = Operations[typeof HISTORY]['reply']['history'][number]
 
-/** Returns the newest `count` + 1 revisions: `count` to show, and one with which the oldest of them is compared. */
+/**
+ * Returns the newest `count` + 1 revisions: `count` to show, and one with which the oldest of them is compared,
+ * up to the height `past`.
+ */
 export async function readNewestRevisions(
   path: ItemName,
-  count: number,
+  { count, past }: { readonly count: number; readonly past: number | null },
   signal: AbortSignal,
 ): Promise<readonly ShownRevision[]> {
-  const query = { order: 'newest' as const, limit: count + 1 }
+  // A page starts after its cursor.
+  const cursor = past === null ? {} : { cursor: `${past + 1}.0` }
+  const query = { order: 'newest' as const, limit: count + 1, ...cursor }
   try {
     return (await ledger.request(HISTORY, { path, query }, { signal })).history
   } catch (error) {
@@ -40,27 +45,30 @@ export async function readNewestRevisions(
  */
 export function HistorySection(
   props: ItemName & {
+    past: number | null
     version: number
     changed: () => void
     /** The item, or null if it does not exist. */
     newest: ReadItem | null
   },
 ): JSX.Element {
-  const { db, id, version } = props
+  const { db, id, past, version } = props
   const [count, setCount] = useState(STEP)
   const [erasing, setErasing] = useState<readonly string[] | 'former' | null>(null)
   const [restoring, setRestoring] = useState<ShownRevision | null>(null)
-  const [loaded, reload] = useLoaded(JSON.stringify([db, id, count]), (signal) =>
-    readNewestRevisions({ db, id }, count, signal),
+  const [loaded, reload] = useLoaded(JSON.stringify([db, id, count, past]), (signal) =>
+    readNewestRevisions({ db, id }, { count, past }, signal),
   )
   useEffect(reload, [version])
-  const isCurrent = ({ item, position }: ShownRevision) =>
-    item === undefined || position === props.newest?.position
+  const isRestorable = ({ item, position }: ShownRevision) =>
+    past === null && item !== undefined && position !== props.newest?.position
+  const mayErase = (revision: ShownRevision, at: number) =>
+    past === null && isErasable(revision, at)
   return (
     <section class="history" aria-labelledby="history-title">
       <header class="head">
         <h2 id="history-title">{t().history}</h2>
-        {loaded.state === 'loaded' && loaded.value.some(isErasable) && (
+        {past === null && loaded.state === 'loaded' && loaded.value.some(isErasable) && (
           <Button text={t().eraseFormer} act={() => setErasing('former')} />
         )}
       </header>
@@ -76,8 +84,8 @@ export function HistorySection(
                   revision={revision}
                   others={revisions.filter((other) => other !== revision)}
                   before={revisions[at + 1]}
-                  restore={isCurrent(revision) ? null : () => setRestoring(revision)}
-                  erase={isErasable(revision, at) ? () => setErasing([revision.position]) : null}
+                  restore={isRestorable(revision) ? () => setRestoring(revision) : null}
+                  erase={mayErase(revision, at) ? () => setErasing([revision.position]) : null}
                 />
               ))}
             </ol>
@@ -213,7 +221,7 @@ function Comparison(props: { item: object; others: readonly ShownRevision[] }): 
   )
 }
 
-function DifferenceList(props: { before: unknown; after: unknown }): JSX.Element {
+export function DifferenceList(props: { before: unknown; after: unknown }): JSX.Element {
   const changes = findDifferences(props.before, props.after)
   if (changes.length === 0) return <p>{t().noDifference}</p>
   return (

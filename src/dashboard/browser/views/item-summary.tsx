@@ -17,6 +17,8 @@ interface Source {
   readonly db: string
   /** Conditions as JSON, or null for all items. */
   readonly where: string | null
+  /** Height of the state, or null for the current state. */
+  readonly past: number | null
 }
 
 /** Groups the matching items by up to two members. Shows the count of each group, and sums of another member. */
@@ -44,7 +46,7 @@ export function ItemSummary(props: Source & { items: readonly ListedItem[] }): J
             <Choice label={t().valuesOf} value={of} options={options} choose={setOf} />
           </div>
           {paths.length > PATHS_SHOWN_MAX && <p class="soft">{t().firstOnly(PATHS_SHOWN_MAX)}</p>}
-          <Groups db={props.db} where={props.where} group={group} of={of} />
+          <Groups db={props.db} where={props.where} past={props.past} {...{ group, of }} />
         </>
       )}
     </details>
@@ -52,13 +54,14 @@ export function ItemSummary(props: Source & { items: readonly ListedItem[] }): J
 }
 
 function Groups(props: Source & { group: readonly string[]; of: string }): JSX.Element {
-  const { db, where, group, of } = props
+  const { db, where, past, group, of } = props
   const [loaded, reload] = useLoaded(JSON.stringify(props), (signal) => {
     const query = {
       db,
       ...(group.length === 0 ? {} : { group: group.join(',') }),
       ...(of === '' ? {} : { sum: of, avg: of, min: of, max: of }),
       ...(where === null ? {} : { filter: `{"where":${where}}` }),
+      ...(past === null ? {} : { at: `${past}` }),
     }
     return ledger.request('GET /api/config/aggregate', { query }, { signal })
   })

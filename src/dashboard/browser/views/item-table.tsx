@@ -9,7 +9,7 @@ import { CopyButton, ShortJson, toShort } from '../parts/json.tsx'
 import { Button } from '../parts/layout.tsx'
 import { FailureNotice } from '../parts/notices.tsx'
 import { Table, type TableColumn } from '../parts/table.tsx'
-import { formatRoute } from '../routing/routes.ts'
+import { formatRoute, itemAt, toState } from '../routing/routes.ts'
 import {
   findMember,
   formatCsv,
@@ -21,6 +21,8 @@ import {
 
 interface Shown {
   readonly db: string
+  /** Height of the state that is shown, or null for the current state. */
+  readonly past: number | null
   readonly items: readonly ListedItem[]
   readonly columns: readonly string[]
 }
@@ -37,7 +39,7 @@ export function ItemTable(
     remove: ((id: string) => void) | null
   },
 ): JSX.Element {
-  const { db, items, columns, order, sort, selected, choose, remove } = props
+  const { db, past, items, columns, order, sort, selected, choose, remove } = props
   const select = (item: ListedItem, isSelected: boolean) => {
     const others = [...(selected ?? [])].filter(([id]) => id !== item.id)
     choose(new Map(isSelected ? [...others, [item.id, item]] : others))
@@ -66,7 +68,7 @@ export function ItemTable(
               onChange={({ currentTarget }) => select({ id, ...members }, currentTarget.checked)}
             />
           )}{' '}
-          <a href={formatRoute({ view: 'item', db, id })}>{visible(id)}</a>
+          <a href={formatRoute(itemAt(db, id, toState(past)))}>{visible(id)}</a>
         </>,
         ...(isJson ? [<ShortJson value={members} />] : []),
         ...columns.map((path) => {
@@ -135,7 +137,7 @@ export function ColumnChoice(props: {
 
 /** Copies the items of the page, and saves all matching items. */
 export function ItemExport(props: Shown & { where: string | null }): JSX.Element {
-  const { db, items, columns, where } = props
+  const { db, past, items, columns, where } = props
   const action = useAction()
   const [done, setDone] = useState(0)
   const stop = useRef(new AbortController())
@@ -148,7 +150,9 @@ export function ItemExport(props: Shown & { where: string | null }): JSX.Element
       act={() =>
         action.run(async () => {
           setDone(0)
-          const content = await read({ db, where, signal: stop.current.signal }, setDone)
+          const { signal } = stop.current
+          const matches = { db, where, signal, ...(past === null ? {} : { at: past }) }
+          const content = await read(matches, setDone)
           saveFile(`${db}.${format.toLowerCase()}`, content)
         })
       }

@@ -12,13 +12,14 @@ import { CopyButton, WholeJson } from '../parts/json.tsx'
 import { Button, ReasonField, Time, Trail } from '../parts/layout.tsx'
 import { useNetworks } from '../parts/networks.ts'
 import { FailureNotice, isUnknownDatabase, showMessage, Waiting } from '../parts/notices.tsx'
-import { formatRoute, itemsAt } from '../routing/routes.ts'
+import { formatRoute, itemsAt, toState } from '../routing/routes.ts'
 import { mayLeave, useUnsaved } from '../routing/unsaved.ts'
 import { mergeItems, parseItem } from '../text/json.ts'
 import { Attachments } from './attachments.tsx'
 import { NoDatabase } from './databases.tsx'
 import { HistorySection, readNewestRevisions } from './item-history.tsx'
 import { ItemProof } from './item-proof.tsx'
+import { PastForm } from './past.tsx'
 
 interface LoadedItem {
   /** Null if the item does not exist. */
@@ -27,17 +28,22 @@ interface LoadedItem {
   readonly deletedAt: number | null
 }
 
-async function readItem(path: ItemName, signal: AbortSignal): Promise<LoadedItem> {
-  const read = await ledger.database(path.db).read(path.id, { signal })
+async function readItem(
+  path: ItemName,
+  past: number | null,
+  signal: AbortSignal,
+): Promise<LoadedItem> {
+  const at = past === null ? {} : { at: past }
+  const read = await ledger.database(path.db).read(path.id, { signal, ...at })
   if (read !== null) return { read, deletedAt: null }
-  const [last] = await readNewestRevisions(path, 0, signal)
+  const [last] = await readNewestRevisions(path, { count: 0, past }, signal)
   return { read, deletedAt: last?.method === 'delete_item' ? last.timestamp : null }
 }
 
-/** Shows an item and its history, and lets the user change and delete it. */
-export function ItemView({ db, id }: ItemName): JSX.Element {
-  const [loaded, reload] = useLoaded(JSON.stringify([db, id]), (signal) =>
-    readItem({ db, id }, signal),
+/** Shows an item and its history, and lets the user change and delete it, or shows it at a past height. */
+export function ItemView({ db, id, past }: ItemName & { past: number | null }): JSX.Element {
+  const [loaded, reload] = useLoaded(JSON.stringify([db, id, past]), (signal) =>
+    readItem({ db, id }, past, signal),
   )
   const [mode, setMode] = useState<'shown' | 'edited' | 'deleting'>('shown')
   const show = () => setMode('shown')
@@ -46,14 +52,16 @@ export function ItemView({ db, id }: ItemName): JSX.Element {
     setVersion((before) => before + 1)
     reload()
   }
-  useChanges(({ entry }) => entry.db === db && findId(entry) === id, changed)
+  useChanges(({ entry }) => past === null && entry.db === db && findId(entry) === id, changed)
   const isOwned = useNetworks([db]).has(db)
-  if (loaded.state === 'failed' && isUnknownDatabase(loaded.error)) return <NoDatabase db={db} />
+  if (loaded.state === 'failed' && isUnknownDatabase(loaded.error))
+    return <NoDatabase {...{ db, past }} />
   return (
     <>
-      <Trail>
+      <Trail past={past}>
         {' '}
-        <span aria-hidden>›</span> <a href={formatRoute(itemsAt(db))}>{visible(db)}</a>
+        <span aria-hidden>›</span>{' '}
+        <a href={formatRoute(itemsAt(db, { at: toState(past) }))}>{visible(db)}</a>
       </Trail>
       <h1 class="name">{visible(id)}</h1>
       <Waiting loaded={loaded} again={reload}>
@@ -61,7 +69,7 @@ export function ItemView({ db, id }: ItemName): JSX.Element {
           if (mode === 'edited') {
             return <EditedItem {...{ db, id }} newest={read} close={show} done={changed} />
           }
-          if (read === null) return <NoItem deletedAt={deletedAt} />
+          if (read === null) return <NoItem {...{ db, id, past, deletedAt }} />
           return (
             <section class="card">
               <WholeJson value={read.item} />
@@ -70,33 +78,47 @@ export function ItemView({ db, id }: ItemName): JSX.Element {
                 {isOwned ? (
                   <span class="state">{t().ofNetwork}</span>
                 ) : (
-                  <>
-                    <Button text={t().delete} class="secondary" act={() => setMode('deleting')} />
-                    <Button text={t().edit} class="" act={() => setMode('edited')} />
-                  </>
+                  past === null && (
+                    <>
+                      <Button text={t().delete} class="secondary" act={() => setMode('deleting')} />
+                      <Button text={t().edit} class="" act={() => setMode('edited')} />
+                    </>
+                  )
                 )}
               </div>
-              <ItemProof key={read.position} shown={{ db, id, ...read }} />
+              <ItemProof key={read.position} shown={{ db, id, ...read }} isNewest={past === null} />
             </section>
           )
         }}
       </Waiting>
       {mode === 'deleting' && <DeleteItem {...{ db, id }} close={show} done={changed} />}
-      <Attachments db={db} id={id} version={version} />
+      <PastForm />
+      <Attachments {...{ db, id, past, version }} />
       <HistorySection
-        {...{ db, id, version, changed }}
+        {...{ db, id, past, version, changed }}
         newest={loaded.state === 'loaded' ? loaded.value.read : null}
       />
     </>
   )
 }
 
-function NoItem({ deletedAt }: { deletedAt: number | null }): JSX.Element {
-  if (deletedAt === null) return <p class="empty">{t().itemGone}</p>
+function NoItem(props: ItemName & { past: number | null; deletedAt: number | null }): JSX.Element {
+  const { db, id, past, deletedAt } = props
   return (
-    <p class="empty">
-      {t().itemWasDeleted} <Time at={deletedAt} />
-    </p>
+    <section class="card">
+      <p class="empty">
+        {deletedAt !== null ? (
+          <>
+            {t().itemWasDeleted} <Time at={deletedAt} />
+          </>
+        ) : past === null ? (
+          t().itemGone
+        ) : (
+          t().notThen
+        )}
+      </p>
+      {past === null && <ItemProof shown={{ db, id, position: null, item: undefined }} />}
+    </section>
   )
 }
 

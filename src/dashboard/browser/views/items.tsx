@@ -9,11 +9,18 @@ import { readStored, writeStored } from '../node/storage.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { type Loaded, useLoaded } from '../parts/hooks.ts'
 import { ItemEditor } from '../parts/item-editor.tsx'
-import { Button, Choice, JumpForm, Pages, Trail, ViewHead } from '../parts/layout.tsx'
+import { Button, Choice, Details, JumpForm, Pages, Trail, ViewHead } from '../parts/layout.tsx'
 import { useNetworks } from '../parts/networks.ts'
 import { isUnknownDatabase, Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
-import { type ItemList, itemsAt, PAGE_SIZES, parseOrder } from '../routing/routes.ts'
+import {
+  type ItemList,
+  itemAt,
+  itemsAt,
+  PAGE_SIZES,
+  parseOrder,
+  toState,
+} from '../routing/routes.ts'
 import { parseItem } from '../text/json.ts'
 import { commonPaths, type ListedItem, nodePath } from '../text/table.ts'
 import {
@@ -29,8 +36,10 @@ import { DeleteItem } from './item.tsx'
 import { ItemFilter } from './item-filter.tsx'
 import { ItemImport } from './item-import.tsx'
 import { type DatabaseIndexes, IndexesPanel, OrderCost, useIndexes } from './item-indexes.tsx'
+import { ListProof } from './item-proof.tsx'
 import { ItemSummary } from './item-summary.tsx'
 import { ColumnChoice, ItemExport, ItemTable } from './item-table.tsx'
+import { PastForm } from './past.tsx'
 
 interface ItemPage {
   readonly items: readonly ListedItem[]
@@ -41,7 +50,12 @@ interface ItemPage {
   readonly ms: number
 }
 
-async function readPage(db: string, list: ItemList, signal: AbortSignal): Promise<ItemPage> {
+async function readPage(
+  db: string,
+  list: ItemList,
+  past: number | null,
+  signal: AbortSignal,
+): Promise<ItemPage> {
   const { page, size, where, order } = list
   toFilter(where)
   const parts = [
@@ -54,6 +68,7 @@ async function readPage(db: string, list: ItemList, signal: AbortSignal): Promis
     docs: 'true' as const,
     ...(where === null ? { count: 'true' as const } : {}),
     ...(parts.length === 0 ? {} : { filter: `{${parts.join()}}` }),
+    ...(past === null ? {} : { at: `${past}` }),
   }
   const start = performance.now()
   const reply = await ledger.request('GET /api/{db}', { path: { db }, query }, { signal })
@@ -68,10 +83,12 @@ async function readPage(db: string, list: ItemList, signal: AbortSignal): Promis
 async function readCount(
   db: string,
   where: string | null,
+  past: number | null,
   signal: AbortSignal,
 ): Promise<number | null> {
   if (where === null) return null
-  const query = { limit: 1, count: 'true' as const, filter: `{"where":${where}}` }
+  const at = past === null ? {} : { at: `${past}` }
+  const query = { limit: 1, count: 'true' as const, filter: `{"where":${where}}`, ...at }
   try {
     const { count } = await ledger.request('GET /api/{db}', { path: { db }, query }, { signal })
     return count ?? null
@@ -118,15 +135,16 @@ function useDroppedFile(show: () => void): File | null {
 type Asked = 'new' | 'import' | 'patch-many' | 'delete-many' | { readonly delete: string } | null
 
 /** Loads a page of a list with its number of items, and chooses its columns. */
-function useListing(db: string, list: ItemList) {
+function useListing(db: string, list: ItemList, past: number | null) {
   const { columns: _, ...loadedBy } = list
   const key = JSON.stringify([db, loadedBy])
-  const [loaded, reload] = useLoaded(key, (signal) => readPage(db, list, signal))
+  const [loaded, reload] = useLoaded(key, (signal) => readPage(db, list, past, signal))
   const [counted, recount] = useLoaded(JSON.stringify([db, list.where]), (signal) =>
-    readCount(db, list.where, signal),
+    readCount(db, list.where, past, signal),
   )
-  useChanges(({ entry }) => entry.db === db, reload)
-  useChanges(({ entry }) => entry.db === db, recount, COUNT_PAUSE_MS)
+  const isConcerned = (of: string) => past === null && of === db
+  useChanges(({ entry }) => isConcerned(entry.db), reload)
+  useChanges(({ entry }) => isConcerned(entry.db), recount, COUNT_PAUSE_MS)
   const [last, matches] = [useLast(loaded), useLast(counted)]
   const common = useRef<readonly string[] | null>(null)
   if (last !== null && last.items.length > 0) common.current ??= commonPaths(last.items)
@@ -143,14 +161,16 @@ function useListing(db: string, list: ItemList) {
   }
 }
 
-/** Shows the items of a database, page by page. */
-export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element {
+/** Shows the items of a database, now or at a past height, page by page. */
+export function Items(props: { db: string; list: ItemList; past: number | null }): JSX.Element {
+  const { db, list, past } = props
   const [asked, setAsked] = useState<Asked>(null)
   // A file that is dropped on a dialog does not close the dialog.
   const dropped = useDroppedFile(() => setAsked((before) => before ?? 'import'))
-  const { loaded, reload, items, columns, count, ms, refresh } = useListing(db, list)
+  const { loaded, reload, items, columns, count, ms, refresh } = useListing(db, list, past)
   const indexes = useIndexes(db)
   const isOwned = useNetworks([db]).has(db)
+  const isFixed = isOwned || past !== null
   const close = () => setAsked(null)
   const [report, setReport] = useState<ManyReport | null>(null)
   const [chosen, choose] = useState<ItemSelection['items']>(new Map())
@@ -167,17 +187,19 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
     show({ columns: paths })
   }
   const sort = (order: string | null) => show({ order, page: 1 })
-  if (loaded.state === 'failed' && isUnknownDatabase(loaded.error)) return <NoDatabase db={db} />
+  if (loaded.state === 'failed' && isUnknownDatabase(loaded.error))
+    return <NoDatabase {...{ db, past }} />
   return (
     <>
-      <ListHead {...{ db, list, count, isOwned }} ask={setAsked} />
-      {asked === 'import' && !isOwned && <ItemImport {...{ db, dropped, close, changed }} />}
-      <ListTools {...{ db, list, columns, indexes, show, sort }} />
+      <ListHead {...{ db, list, past, count, isOwned }} ask={setAsked} />
+      {asked === 'import' && !isFixed && <ItemImport {...{ db, dropped, close, changed }} />}
+      <ListTools {...{ db, list, past, columns, indexes, show, sort }} />
       <ItemFilter {...{ items }} where={list.where} apply={(where) => show({ where, page: 1 })} />
       <ColumnChoice {...{ items, columns }} choose={chooseColumns} />
-      <IndexesPanel indexes={indexes} />
-      <ItemSummary {...{ db, items }} where={list.where} />
-      <OrderNotice {...{ list, indexes, count, ms }} />
+      {past === null && <IndexesPanel indexes={indexes} />}
+      <ItemSummary {...{ db, items, past }} where={list.where} />
+      <PastForm />
+      {past === null && <OrderNotice {...{ list, indexes, count, ms }} />}
       {report !== null && report.refused.length > 0 && (
         <RefusedItems report={report} close={() => setReport(null)} />
       )}
@@ -185,10 +207,10 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
         {(page) => (
           <>
             {page.items.length === 0 ? (
-              <p class="empty">{formatEmpty(list)}</p>
+              <p class="empty">{formatEmpty(list, past)}</p>
             ) : (
               <>
-                {!isOwned && (
+                {!isFixed && (
                   <SelectionBar
                     {...{ selection, choose }}
                     page={page.items}
@@ -197,13 +219,18 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
                   />
                 )}
                 <ItemTable
-                  {...{ db, columns, sort, choose }}
+                  {...{ db, past, columns, sort, choose }}
                   items={page.items}
                   order={list.order}
                   selected={chosen}
-                  remove={isOwned ? null : (id) => setAsked({ delete: id })}
+                  remove={isFixed ? null : (id) => setAsked({ delete: id })}
                 />
-                <ItemExport {...{ db, columns }} items={page.items} where={list.where} />
+                <ItemExport {...{ db, past, columns }} items={page.items} where={list.where} />
+                {past === null && page.count !== null && (
+                  <Details summary={t().completeness}>
+                    {() => <WholeListProof {...{ db, page }} />}
+                  </Details>
+                )}
               </>
             )}
             <ItemPages {...{ list, count, show }} hasNext={page.hasNext} />
@@ -224,17 +251,24 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
   )
 }
 
+function WholeListProof({ db, page }: { db: string; page: ItemPage }): JSX.Element {
+  const ids = page.items.map(({ id }) => id)
+  const shown = { db, ids, count: page.count ?? 0 }
+  return <ListProof key={JSON.stringify(shown)} shown={shown} />
+}
+
 function ListHead(props: {
   db: string
   list: ItemList
+  past: number | null
   count: number | null
   isOwned: boolean
   ask: (asked: Asked) => void
 }): JSX.Element {
-  const { db, list, count, isOwned, ask } = props
+  const { db, list, past, count, isOwned, ask } = props
   return (
     <>
-      <Trail />
+      <Trail past={past} />
       <ViewHead title={db}>
         {count !== null && (
           <p class="count" role="status">
@@ -244,10 +278,12 @@ function ListHead(props: {
         {isOwned ? (
           <span class="state">{t().ofNetwork}</span>
         ) : (
-          <>
-            <Button text={t().importFile} class="secondary" act={() => ask('import')} />
-            <Button text={t().addItem} class="" act={() => ask('new')} />
-          </>
+          past === null && (
+            <>
+              <Button text={t().importFile} class="secondary" act={() => ask('import')} />
+              <Button text={t().addItem} class="" act={() => ask('new')} />
+            </>
+          )
         )}
       </ViewHead>
     </>
@@ -258,12 +294,13 @@ function ListHead(props: {
 function ListTools(props: {
   db: string
   list: ItemList
+  past: number | null
   columns: readonly string[]
   indexes: DatabaseIndexes
   show: (change: Partial<ItemList>) => void
   sort: (order: string | null) => void
 }): JSX.Element {
-  const { db, list, columns, indexes, show, sort } = props
+  const { db, list, past, columns, indexes, show, sort } = props
   const indexed = indexes.loaded.state === 'loaded' ? indexes.loaded.value : []
   const paths = [
     ...indexed.map(({ path }) => path),
@@ -280,7 +317,7 @@ function ListTools(props: {
         button={t().open}
         required
         spellcheck={false}
-        go={(id) => goTo({ view: 'item', db, id })}
+        go={(id) => goTo(itemAt(db, id, toState(past)))}
       />
       <div class="inline">
         <Choice
@@ -355,9 +392,10 @@ function ItemPages(props: {
   )
 }
 
-function formatEmpty({ page, where }: ItemList): string {
+function formatEmpty({ page, where }: ItemList, past: number | null): string {
   if (page > 1) return t().noSuchPage(page)
-  return where === null ? t().noItems : t().noMatches
+  if (where !== null) return t().noMatches
+  return past === null ? t().noItems : t().noItemsThen
 }
 
 const NEW_ITEM = '{\n  "name": ""\n}'

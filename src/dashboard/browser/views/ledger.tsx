@@ -1,16 +1,18 @@
 import type { JSX } from 'preact'
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { visible } from '../../../base/visible.js'
 import { formatMethod, t } from '../language/language.ts'
 import { type ListedBlock, type ListedEntry, ledger, readBlocks } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
 import { AuthorLine } from '../parts/author-line.tsx'
+import { DatabaseField } from '../parts/database-field.tsx'
 import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
 import { Button, Choice, Field, JumpForm, Pages, Time, ViewHead } from '../parts/layout.tsx'
 import { FailureNotice, Waiting } from '../parts/notices.tsx'
+import { TimeField } from '../parts/time-field.tsx'
 import { goTo } from '../routing/address.ts'
-import { formatRoute, itemsAt, type LedgerRoute, ledgerAt } from '../routing/routes.ts'
+import { formatRoute, itemAt, itemsAt, type LedgerRoute, ledgerAt } from '../routing/routes.ts'
 
 /** Maximum blocks per page. */
 const PAGE = 20
@@ -149,24 +151,9 @@ function OutOfRange(props: { height: number; size: number; newest: LedgerRoute }
 
 function WantedForm({ now }: { now: LedgerRoute }): JSX.Element {
   const change = (wanted: Partial<EntryFilter>) => goTo({ ...now, ...wanted, entry: null })
-  const [databases, reload] = useLoaded('names', (signal) => ledger.databases({ signal }))
-  useChanges(({ entry }) => entry.method === 'create_db', reload)
-  const listId = useId()
-  const names = databases.state === 'loaded' ? databases.value : []
   return (
     <div class="inline">
-      <Field
-        label={t().database}
-        list={listId}
-        placeholder={t().all}
-        value={now.db}
-        onChange={({ currentTarget }) => change({ db: currentTarget.value })}
-      />
-      <datalist id={listId}>
-        {names.slice(0, 200).map((name) => (
-          <option key={name} value={name} label={visible(name)} />
-        ))}
-      </datalist>
+      <DatabaseField value={now.db} choose={(db) => change({ db })} />
       <Choice
         label={t().method}
         value={now.method}
@@ -185,27 +172,15 @@ function WantedForm({ now }: { now: LedgerRoute }): JSX.Element {
         onChange={({ currentTarget }) => change({ by: currentTarget.value })}
       />
       {(['from', 'to'] as const).map((name) => (
-        <Field
+        <TimeField
           key={name}
           label={t().timeLimits[name]}
-          type="datetime-local"
-          value={formatLocal(now[name])}
-          onChange={({ currentTarget }) => change({ [name]: parseLocal(currentTarget.value) })}
+          time={now[name]}
+          change={(time) => change({ [name]: time })}
         />
       ))}
     </div>
   )
-}
-
-/** Returns a time of RFC 3339 as the value of a field, in the time zone of the browser, to the minute. */
-function formatLocal(time: string): string {
-  if (time === '') return ''
-  const ms = Date.parse(time)
-  return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
-}
-
-function parseLocal(value: string): string {
-  return value === '' ? '' : new Date(value).toISOString()
 }
 
 /** Number of entries of a block that are shown at first. Each click adds five times as many. */
@@ -285,8 +260,7 @@ function EntryRow(props: {
         {typeof id === 'string' && (
           <>
             {' '}
-            <span aria-hidden>›</span>{' '}
-            <a href={formatRoute({ view: 'item', db, id })}>{visible(id)}</a>
+            <span aria-hidden>›</span> <a href={formatRoute(itemAt(db, id))}>{visible(id)}</a>
           </>
         )}
         {typeof attachment === 'string' && (
