@@ -187,12 +187,7 @@ it.each([
   [
     '#/',
     '.rows li',
-    [
-      'button New database',
-      'summary Show an earlier time',
-      'a fruit',
-      'button Delete: fruit',
-    ],
+    ['button New database', 'summary Show an earlier time', 'a fruit', 'button Delete: fruit'],
   ],
   [
     '#/db/fruit',
