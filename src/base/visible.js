@@ -47,7 +47,9 @@ function escaped([found, kept, cluster], toEscapes) {
   if (cluster === undefined) return toEscapes(found)
   // Marks that belong to no single character cannot be taken for it.
   const base = String.fromCodePoint(cluster.codePointAt(0))
-  return cluster === cluster.normalize('NFC') ? cluster : base + toEscapes(cluster.slice(base.length))
+  return cluster === cluster.normalize('NFC')
+    ? cluster
+    : base + toEscapes(cluster.slice(base.length))
 }
 
 /** Returns JSON with escapes for invisible characters, such as `\u202e`. The result is the same JSON. */
