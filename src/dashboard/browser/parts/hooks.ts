@@ -33,7 +33,12 @@ export function useAction(): Action {
 export type Loaded<Value> =
   | { readonly state: 'loading' }
   | { readonly state: 'failed'; readonly error: unknown }
-  | { readonly state: 'loaded'; readonly value: Value }
+  | {
+      readonly state: 'loaded'
+      readonly value: Value
+      /** Whether the value is being loaded again. */
+      readonly isReloading?: boolean
+    }
 
 /**
  * Calls `load` when `key` changes, and when the returned function is called. While `load` runs again for the same key,
@@ -43,14 +48,18 @@ export function useLoaded<Value>(
   key: string,
   load: (signal: AbortSignal) => Promise<Value>,
 ): readonly [Loaded<Value>, () => void] {
-  const [result, setResult] = useState<{ key: string; loaded: Loaded<Value> } | null>(null)
+  const [result, setResult] = useState<{
+    key: string
+    version: number
+    loaded: Loaded<Value>
+  } | null>(null)
   const [version, setVersion] = useState(0)
   const now = useRef(load)
   now.current = load
   useEffect(() => {
     const stop = new AbortController()
     const done = (loaded: Loaded<Value>) => {
-      if (!stop.signal.aborted) setResult({ key, loaded })
+      if (!stop.signal.aborted) setResult({ key, version, loaded })
     }
     now.current(stop.signal).then(
       (value) => done({ state: 'loaded', value }),
@@ -59,5 +68,8 @@ export function useLoaded<Value>(
     return () => stop.abort()
   }, [key, version])
   const reload = useCallback(() => setVersion((before) => before + 1), [])
-  return [result?.key === key ? result.loaded : { state: 'loading' }, reload]
+  if (result?.key !== key) return [{ state: 'loading' }, reload]
+  const { loaded } = result
+  const isReloading = result.version !== version
+  return [loaded.state === 'loaded' ? { ...loaded, isReloading } : loaded, reload]
 }

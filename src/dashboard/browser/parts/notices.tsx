@@ -66,7 +66,11 @@ export function Waiting<Value>(props: {
   children: (value: Value) => JSX.Element
 }): JSX.Element {
   const { loaded, again, children } = props
-  if (loaded.state === 'loaded') return children(loaded.value)
+  if (loaded.state === 'loaded') {
+    return (
+      <div class={loaded.isReloading === true ? 'reloading' : ''}>{children(loaded.value)}</div>
+    )
+  }
   if (loaded.state === 'failed') return <FailureNotice error={loaded.error} again={again} />
   return <Loading />
 }

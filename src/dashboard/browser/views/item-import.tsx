@@ -91,7 +91,7 @@ function Report(props: { report: ImportReport; again: (text: string) => void }):
   const [text, setText] = useState([header, ...texts].filter((one) => one !== '').join('\n'))
   return (
     <>
-      <p class="notice good" role="status">
+      <p class={refused.length > 0 ? 'notice' : 'notice good'} role="status">
         {t().imported(created, replaced, skipped, refused.length)}
       </p>
       {refused.length > 0 && (
