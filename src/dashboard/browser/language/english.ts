@@ -104,7 +104,7 @@ export const english = {
   indexesAre:
     'With an index, the node sorts and finds items by a member without reading all items.',
   declareIndex: 'Add index',
-  indexDeclared: (path: string) => `The index on ${path} is being built.`,
+  indexDeclared: (path: string) => `The index on ${path} was added.`,
   indexRemoved: (path: string) => `The index on ${path} was removed.`,
   indexReady: 'ready',
   indexBuilding: 'being built',
@@ -238,6 +238,8 @@ export const english = {
   keyId: 'Key id of the node',
   saveProof: 'Download proof',
   verifyItem: 'Verify in this browser',
+  forAuditor:
+    'Give an auditor the file and the verifier key of the page “Node”: “daicho verify <file> --key <key>” checks it without this node.',
   itemProven: (size: number, serverId: number) =>
     `This item is included in checkpoint ${size} of node ${serverId}.`,
   newestProven: (height: number) =>
@@ -506,7 +508,7 @@ export const english = {
   addPeer: 'Add a node',
   add: 'Add',
   addPeerMeans:
-    'The key is at /api/ledgers/<server id>/vkey of that node; compare it with the key that its operator publishes. Leave the address empty if that node pushes its chain.',
+    'The key is on the page “Node” of that node; compare it with the key that its operator publishes. Leave the address empty if that node pushes its chain.',
   pushThere: 'Also push the chain of this node to that address',
   peerAdded: 'The node was added. Its chain is being verified.',
   removePeer: (serverid: string) => `Stop mirroring node ${serverid}?`,

@@ -97,7 +97,7 @@ export const japanese: Texts = {
   indexes: 'インデックス',
   indexesAre: 'インデックスがあると、全アイテムを読まずに並べ替えや検索ができます。',
   declareIndex: 'インデックスを追加',
-  indexDeclared: (path) => `${path} のインデックスを作成しています。`,
+  indexDeclared: (path) => `${path} のインデックスを追加しました。`,
   indexRemoved: (path) => `${path} のインデックスを削除しました。`,
   indexReady: '使用可能',
   indexBuilding: '作成中',
@@ -224,6 +224,8 @@ export const japanese: Texts = {
   keyId: 'ノードの鍵 ID',
   saveProof: '証明をダウンロード',
   verifyItem: 'このブラウザーで検証',
+  forAuditor:
+    '監査人には、このファイルと「ノード」ページの検証鍵を渡してください。「daicho verify <ファイル> --key <鍵>」で、このノードなしで検証できます。',
   itemProven: (size, serverId) =>
     `このアイテムはノード ${serverId} のチェックポイント ${size} に含まれています。`,
   newestProven: (height) => `ブロック ${n(height)} の時点で最新の版です（ノードの署名付き）。`,
@@ -467,7 +469,7 @@ export const japanese: Texts = {
   addPeer: 'ノードを追加',
   add: '追加する',
   addPeerMeans:
-    '鍵はそのノードの /api/ledgers/<サーバー ID>/vkey にあります。運用者が公開している鍵と比べてください。相手が台帳を送ってくる場合、アドレスは空にします。',
+    '鍵はそのノードの「ノード」ページにあります。運用者が公開している鍵と比べてください。相手が台帳を送ってくる場合、アドレスは空にします。',
   pushThere: 'このノードの台帳もそのアドレスに送る',
   peerAdded: 'ノードを追加しました。台帳を検証しています。',
   removePeer: (serverid) => `ノード ${serverid} の写しを止めますか？`,

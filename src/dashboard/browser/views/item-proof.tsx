@@ -58,11 +58,13 @@ function ProofPanel<Verdict>(props: {
   children: (outcome: Outcome<Verdict>) => JSX.Element
 }): JSX.Element {
   const [outcome, setOutcome] = useState<Outcome<Verdict> | null>(null)
+  const [isSaved, setSaved] = useState(false)
   const action = useAction()
+  const save = async () => setSaved(await action.run(props.save))
   return (
     <div class="proof">
       <div class="buttons">
-        <Button text={t().saveProof} act={() => action.run(props.save)} />
+        <Button text={t().saveProof} act={save} />
         <Button
           text={t().verifyItem}
           class="small"
@@ -72,6 +74,7 @@ function ProofPanel<Verdict>(props: {
         />
       </div>
       <div aria-live="polite">
+        {isSaved && <small>{t().forAuditor}</small>}
         {action.error !== undefined && <FailureNotice error={action.error} />}
         {outcome !== null && action.error === undefined && props.children(outcome)}
       </div>

@@ -129,7 +129,9 @@ function PeerCard(props: { peer: ListedPeer; remove: () => void }): JSX.Element 
       )}
       <dl class="facts">
         <Fact name={t().mirrored}>{blocks === 0 ? t().nothingYet : t().upTo(blocks)}</Fact>
-        <Fact name={t().behind}>{lag === 0 ? t().notBehind : t().blocks(lag)}</Fact>
+        {(lag > 0 || current !== null) && (
+          <Fact name={t().behind}>{lag === 0 ? t().notBehind : t().blocks(lag)}</Fact>
+        )}
         <Fact name={t().lastRound}>{current === null ? t().never : <Time at={current} />}</Fact>
         <Fact name={t().address}>
           {url === null ? t().comesItself : <code>{visible(url)}</code>}
