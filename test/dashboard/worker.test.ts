@@ -65,14 +65,14 @@ it('reports a valid chain with the state to store, and compares later chains wit
 })
 
 it('reports whether a revision is proven', async () => {
-  const item = { db: 'fruit', id: 'fig', position: '1.0', item: { id: 'fig' } }
+  const shown = { db: 'fruit', id: 'fig', position: '1.0', item: { id: 'fig' } }
   const report = new Promise<WorkerMessage>((resolve) => {
     onReport = resolve
   })
   instead = {}
-  order({ data: { base: `${node.url}/`, remembered: null, item } })
+  order({ data: { base: `${node.url}/`, remembered: null, shown } })
   expect(await report).toMatchObject({
-    ...{ kind: 'item', serverId: node.service.serverId },
+    ...{ kind: 'proof', serverId: node.service.serverId },
     verdict: { refused: null, size: 2 },
   })
 })

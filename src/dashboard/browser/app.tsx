@@ -9,7 +9,7 @@ import { Message } from './parts/notices.tsx'
 import { route } from './routing/address.ts'
 import { databasesAt, formatRoute, itemsAt, ledgerAt, type Route } from './routing/routes.ts'
 import { restoreScroll } from './routing/scroll.ts'
-import { Changes } from './views/changes.tsx'
+import { ChangesView } from './views/changes.tsx'
 import { Databases } from './views/databases.tsx'
 import { ItemView } from './views/item.tsx'
 import { Items } from './views/items.tsx'
@@ -64,7 +64,7 @@ function View({ now }: { now: Route }): JSX.Element {
       return <Past at={at}>{(past) => <ItemView {...{ db, id, past }} />}</Past>
     }
     case 'changes':
-      return <Changes now={now} />
+      return <ChangesView now={now} />
     case 'ledger':
       return <Ledger now={now} />
     case 'verification':

@@ -4,6 +4,7 @@ import { visible } from '../../../base/visible.js'
 import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { sessionState } from '../node/ledger.ts'
+import { route } from '../routing/address.ts'
 import type { Loaded } from './hooks.ts'
 import { Button } from './layout.tsx'
 
@@ -84,6 +85,10 @@ export function Loading(): JSX.Element {
 }
 
 const message = signal<string | null>(null)
+// A message belongs to the view of its action.
+route.subscribe(() => {
+  message.value = null
+})
 
 /** Shows a message about a completed action. */
 export function showMessage(text: string): void {

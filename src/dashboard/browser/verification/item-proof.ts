@@ -50,7 +50,7 @@ type Proven<Fact> =
       readonly remember: Remembered
     } & Fact)
 
-export interface ProvenItem {
+export interface ItemFacts {
   /** Number of blocks that the checkpoint covers. */
   readonly size: number
   /** Milliseconds since the Unix epoch by the clock of the node, or null if the revision was erased, or for no item. */
@@ -67,7 +67,7 @@ interface NewestRevision {
   readonly size: number
 }
 
-export type ItemVerdict = Proven<ProvenItem>
+export type ItemVerdict = Proven<ItemFacts>
 /** `size` is the number of blocks that the signed state covers, and `count` the number of all items. */
 export type ListVerdict = Proven<{ readonly size: number; readonly count: number }>
 

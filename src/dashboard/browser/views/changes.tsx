@@ -21,7 +21,7 @@ type ItemChange = Differences['changes'][number]
 const STEP = 100
 
 /** Lists the items that were created, changed or deleted between two states. */
-export function Changes({ now }: { now: ChangesRoute }): JSX.Element {
+export function ChangesView({ now }: { now: ChangesRoute }): JSX.Element {
   const [db, setDb] = useState(now.db)
   // Another address, for example after “back”.
   useEffect(() => setDb(now.db), [now.db])

@@ -8,9 +8,9 @@ import { CopiedFact } from '../parts/json.tsx'
 import { Button, Fact, Time } from '../parts/layout.tsx'
 import { FailureNotice, Sign } from '../parts/notices.tsx'
 import type {
+  ItemFacts,
   ItemVerdict,
   ListVerdict,
-  ProvenItem,
   ShownItem,
   ShownList,
 } from '../verification/item-proof.ts'
@@ -117,7 +117,7 @@ function ItemOutcome(props: {
 }
 
 function formatNewest(
-  { position, size }: NonNullable<ProvenItem['newest']>,
+  { position, size }: NonNullable<ItemFacts['newest']>,
   shown: string | null,
 ): string {
   if (position === null) return t().absentProven(size - 1)
