@@ -85,7 +85,7 @@ it('lists all attachments of an item, and deletes them', async () => {
   ])
 })
 
-it('reads the whole history, and an item at an earlier height', async () => {
+it('reads the whole history, and an item and its attachment at an earlier height', async () => {
   const first = { position: '1.0', timestamp: 1, method: 'create_item', item: { id: 'x', n: 1 } }
   const last = { position: '4.2', timestamp: 2, method: 'delete_item' }
   const node = await fakeNode(
@@ -93,16 +93,20 @@ it('reads the whole history, and an item at an earlier height', async () => {
     json(200, { status: true, history: [last], limit: 500, cursor: null }),
     json(200, { status: true, item: first.item }, { 'ledger-position': '7/1.0', etag: '"1.0"' }),
     json(404, { status: false }),
+    (response) => response.end('then'),
   )
   const fruit = new LedgerClient(node.url).database<{ n: number }>('fruit')
   expect(await collected(fruit.history('x'))).toEqual([first, last])
   expect((await fruit.read('x', { at: 3 }))?.item).toEqual({ id: 'x', n: 1 })
   expect(await fruit.read('x', { at: 5 })).toBeNull()
+  const { stream } = await fruit.attachments('x').get('a', { at: 3 })
+  expect(await new Response(stream).text()).toBe('then')
   expect(node.requests.map(({ path }) => path)).toEqual([
     '/api/fruit/x/history?limit=500',
     '/api/fruit/x/history?limit=500&cursor=1.0',
     '/api/fruit/x?at=3',
     '/api/fruit/x?at=5',
+    '/api/fruit/x/attachments/a?at=3',
   ])
 })
 
