@@ -2,7 +2,15 @@ import { errorMessage } from '../../../base/errors.ts'
 import { isJsonObject, type Json } from '../../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
 import { type Renew, Session } from '../node/session.ts'
-import { proveItem, proveList } from './item-proof.ts'
+import {
+  type ItemVerdict,
+  type ListVerdict,
+  type ProofSource,
+  proveItem,
+  proveList,
+  type ShownItem,
+  type ShownList,
+} from './item-proof.ts'
 import type { VerifyRequest, WorkerMessage } from './messages.ts'
 import { verifySignature } from './signature.ts'
 import { UnreadableReply, verifyChain } from './verify-chain.ts'
@@ -64,19 +72,12 @@ async function verify({
   const { serverid: serverId } = requireObject(await textAt('serverid'))
   if (typeof serverId !== 'number') throw new RefusedError(0, 'no server id')
   if (shown !== undefined) {
-    const source = {
-      serverId,
-      verifierKey: (await textAt(`ledgers/${serverId}/vkey`)).trim(),
-      remembered,
-      fetch: async (path: string) => {
-        const reply = await session.fetch(base + path.slice(1), { cache: 'no-store' })
-        return { status: reply.status, text: await reply.text() }
-      },
+    const verifierKey = await textAt(`ledgers/${serverId}/vkey`)
+    const fetch = async (path: string) => {
+      const reply = await session.fetch(base + path.slice(1), { cache: 'no-store' })
+      return { status: reply.status, text: await reply.text() }
     }
-    const verdict =
-      'ids' in shown
-        ? await proveList(verifySignature, source, shown)
-        : await proveItem(verifySignature, source, shown)
+    const verdict = await prove({ serverId, verifierKey, remembered, fetch }, shown)
     return { kind: 'proof', verdict, serverId }
   }
   const [verifierKey, checkpoint] = await Promise.all([
@@ -102,6 +103,15 @@ async function verify({
     report({ kind: 'progress', progress }),
   )
   return { kind: 'verdict', verdict }
+}
+
+function prove(
+  source: ProofSource,
+  shown: ShownItem | ShownList,
+): Promise<ItemVerdict | ListVerdict> {
+  return 'ids' in shown
+    ? proveList(verifySignature, source, shown)
+    : proveItem(verifySignature, source, shown)
 }
 
 function requireObject(text: string): Record<string, Json> {

@@ -237,18 +237,26 @@ export function Items(props: { db: string; list: ItemList; past: number | null }
           </>
         )}
       </Waiting>
-      {asked === 'new' && <NewItem db={db} close={close} done={changed} />}
-      {asked === 'patch-many' && (
-        <PatchMany {...{ selection, close }} report={setReport} done={changed} />
-      )}
-      {asked === 'delete-many' && (
-        <DeleteMany {...{ selection, close }} report={setReport} done={changed} />
-      )}
-      {typeof asked === 'object' && asked !== null && (
-        <DeleteItem db={db} id={asked.delete} close={close} done={changed} />
-      )}
+      <AskedDialog {...{ asked, db, selection, close, done: changed, report: setReport }} />
     </>
   )
+}
+
+/** The dialog that the user asked for, or nothing. */
+function AskedDialog(
+  props: DialogEnds & {
+    asked: Asked
+    db: string
+    selection: ItemSelection
+    report: (report: ManyReport) => void
+  },
+): JSX.Element | null {
+  const { asked, db, selection, report, ...ends } = props
+  if (asked === 'new') return <NewItem db={db} {...ends} />
+  if (asked === 'patch-many') return <PatchMany {...{ selection, report, ...ends }} />
+  if (asked === 'delete-many') return <DeleteMany {...{ selection, report, ...ends }} />
+  if (asked === null || asked === 'import') return null
+  return <DeleteItem db={db} id={asked.delete} {...ends} />
 }
 
 function WholeListProof({ db, page }: { db: string; page: ItemPage }): JSX.Element {
