@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
+import { positions } from '../../../test/support/rounds.ts'
 import { openStoreReader } from '../../storage/index.ts'
 import { readSigningFiles, signingFinding } from './verify-signing.ts'
 
@@ -25,10 +26,10 @@ it('reports any flipped bit in the key or the signed head with the name of the f
   for (const name of ['node.key', 'signed-head']) {
     const path = join(folder, name)
     const content = readFileSync(path)
-    for (const [at, byte] of content.entries()) {
+    for (const at of positions(content)) {
       for (let bit = 0; bit < 8; bit += 1) {
         const changed = Buffer.from(content)
-        changed[at] = byte ^ (1 << bit)
+        changed[at] = (content[at] ?? 0) ^ (1 << bit)
         writeFileSync(path, changed)
         const finding = await found()
         if (finding !== null) expect(finding).toContain(name)
