@@ -62,7 +62,8 @@ export const english = {
   noDatabases: 'There is no database yet. Create the first one.',
   newDatabase: 'New database',
   name: 'Name',
-  nameHint: '1 to 128 bytes; no control characters and no “/”. config and ledgers are reserved.',
+  nameHint:
+    '1 to 128 bytes; no control characters and no “/”; not “.” or “..”. config and ledgers are reserved.',
   deleteDatabase: (db: string) => `Delete the database ${db}?`,
   deleteDatabaseMeans: 'All items of the database are deleted. The ledger keeps every entry.',
   typeName: (db: string) => `Type ${db} to confirm`,
@@ -205,7 +206,8 @@ export const english = {
   jsonValid: 'Can be saved.',
   jsonNotObject: 'An item is an object: { … }',
   jsonIdChanged: (id: string) => `The id is ${id} and cannot be changed.`,
-  jsonIdInvalid: 'An id has 1 to 256 bytes, no control character and no slash.',
+  jsonIdInvalid:
+    'An id has 1 to 256 bytes, no control character and no slash, and is not “.” or “..”.',
   jsonIdNotText: 'The id must be a string.',
   jsonLocation: (line: number, column: number) => `line ${line}, column ${column}`,
   jsonFailures: {

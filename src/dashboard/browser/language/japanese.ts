@@ -58,7 +58,8 @@ export const japanese: Texts = {
   noDatabases: 'データベースはまだありません。最初のデータベースを作成してください。',
   newDatabase: '新しいデータベース',
   name: '名前',
-  nameHint: '1〜128 バイト。制御文字と「/」は使えません。config と ledgers は予約されています。',
+  nameHint:
+    '1〜128 バイト。制御文字と「/」、「.」と「..」は使えません。config と ledgers は予約されています。',
   deleteDatabase: (db) => `データベース ${db} を削除しますか？`,
   deleteDatabaseMeans: 'アイテムはすべて削除されます。台帳の記録は残ります。',
   typeName: (db) => `確認のため ${db} と入力してください`,
@@ -192,7 +193,7 @@ export const japanese: Texts = {
   jsonValid: '保存できます。',
   jsonNotObject: 'アイテムはオブジェクトです: { … }',
   jsonIdChanged: (id) => `ID は ${id} で、変更できません。`,
-  jsonIdInvalid: 'ID は 1〜256 バイトで、制御文字と「/」は使えません。',
+  jsonIdInvalid: 'ID は 1〜256 バイトで、制御文字と「/」は使えません。「.」と「..」も使えません。',
   jsonIdNotText: 'ID は文字列でなければなりません。',
   jsonLocation: (line, column) => `${line} 行 ${column} 列`,
   jsonFailures: {

@@ -1,4 +1,5 @@
 import { fileRecords } from '../../../exchange/portable.ts'
+import { isItemId } from '../text/json.ts'
 import { type LocatedChange, type RefusedChange, recordBatches } from './batches.ts'
 
 /** The rule for a record whose id exists: it is refused, left out, or replaces the item. */
@@ -57,7 +58,8 @@ export async function importFile(
         if (record.kind === 'refused') refused.push({ line, reason: record.reason })
         if (record.kind !== 'item') continue
         const { item } = record
-        if (typeof item.id === 'number') refused.push({ line, reason: 'its id is a number' })
+        const reason = findIdFault(item.id)
+        if (reason !== null) refused.push({ line, reason })
         else yield { line, change: { method: 'create_item', db, item } }
       }
     }
@@ -87,6 +89,12 @@ export async function importFile(
       .map((one) => ({ ...one, text: texts && sliceRecord(texts, one.line, starts) })),
     header: lines.slice(0, (starts[0] ?? 1) - 1).join('\n'),
   }
+}
+
+function findIdFault(id: unknown): string | null {
+  if (typeof id === 'number') return 'its id is a number'
+  if (typeof id !== 'string' || isItemId(id)) return null
+  return 'an id has 1 to 256 bytes, no control character and no slash, and is not . or ..'
 }
 
 async function* inTurn<Value>(values: readonly Value[]): AsyncGenerator<Value> {

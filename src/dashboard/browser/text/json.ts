@@ -21,6 +21,11 @@ export type ParsedItem =
 /** Maximum bytes of an id. */
 const ID_BYTES_MAX = 256
 
+/** Whether the node accepts `id` as the id of an item. */
+export function isItemId(id: string): boolean {
+  return isPathPart(id, ID_BYTES_MAX)
+}
+
 /** Checks `text` with the rules of the node. `id` is the id of the item, or null for a new item. */
 export function parseItem(text: string, id: string | null): ParsedItem {
   let value: Json
@@ -39,7 +44,7 @@ export function parseItem(text: string, id: string | null): ParsedItem {
   if (value.id !== undefined && typeof value.id !== 'string') return { reason: 'id-not-text' }
   if (value.id === undefined) return { item: value }
   if (id !== null && value.id !== id) return { reason: 'id-changed' }
-  if (!isPathPart(value.id, ID_BYTES_MAX)) return { reason: 'id-invalid' }
+  if (!isItemId(value.id)) return { reason: 'id-invalid' }
   return { item: value }
 }
 
