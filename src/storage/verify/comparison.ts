@@ -250,8 +250,9 @@ export class Comparison {
       if (this.databases.get(name)?.created === created) continue
       return `database ${name} is stored as created at ${positionText(created)}, but the chain does not create it there`
     }
+    const names = new Set(stored.map(({ name }) => name))
     for (const [name, { created, items, confirmed, revisions, deletions }] of this.databases) {
-      if (!stored.some((database) => database.name === name)) {
+      if (!names.has(name)) {
         return `database ${name}, created at ${positionText(created)}, is missing`
       }
       const count = await this.#store.countItems(created)
