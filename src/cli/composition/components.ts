@@ -77,7 +77,7 @@ function creators(
   context: ComponentContext,
 ): Record<ComponentName, () => Promise<HttpComponent>> {
   const { settings, version } = context
-  const ledger = openOnce(() => openNodeLedger(context, names))
+  const ledger = openOnce(() => openNodeLedger(context))
   const tokens = openOnce(async () => {
     const { openIssuers, openNodeTokens } = await import('./tokens.ts')
     if (settings.STORE !== null && settings.SECRET === null) {
@@ -130,28 +130,13 @@ function openOnce<Service>(open: () => Promise<Service>): () => Promise<Service>
   }
 }
 
-/** Loads the code of a component. */
-const CODE: Record<ComponentName, () => Promise<unknown>> = {
-  ledger: () => import('../../ledger/index.ts'),
-  converter: () => import('../../converter/index.ts'),
-  rates: () => import('./rates.ts'),
-  samples: () => import('../../sample-api/index.ts'),
-  gateway: () => import('./gateway.ts'),
-}
-
-/**
- * Opens the ledger according to the settings, and closes it with the app. Meanwhile, loads the code of the components
- * `names`. Errors: StoreError, LedgerError.
- */
-async function openNodeLedger(
-  context: ComponentContext,
-  names: readonly ComponentName[],
-): Promise<LedgerService> {
+/** Opens the ledger according to the settings, and closes it with the app. Errors: StoreError, LedgerError. */
+async function openNodeLedger(context: ComponentContext): Promise<LedgerService> {
   const { openLedger, parsePeer, parseVerifierKeys, parseWitness } = await import(
     '../../ledger/core.ts'
   )
   const { settings, clock, logger, onClose } = context
-  const opening = openLedger({
+  const ledger = await openLedger({
     folder: settings.SYSTEM_FOLDER,
     store: settings.STORE,
     attachmentBytesMax: settings.ATTACHMENT_BYTES_MAX,
@@ -176,9 +161,6 @@ async function openNodeLedger(
     clock,
     authorRequired: settings.TOKENS === 'required',
   })
-  // The writer thread starts meanwhile. A failure to load is thrown when the component is created.
-  await Promise.allSettled([opening, ...names.map((name) => CODE[name]())])
-  const ledger = await opening
   onClose(() => ledger.close())
   const location = settings.STORE ?? settings.SYSTEM_FOLDER
   if (location !== null) {
