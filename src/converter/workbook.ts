@@ -39,7 +39,7 @@ export function workbookParts(sheetName: string, palette: Palette): Part[] {
       'xl/sharedStrings.xml',
       `${HEAD}<sst xmlns="${MAIN}" uniqueCount="1"><si><t/></si></sst>`,
     ),
-    { name: 'xl/styles.xml', pieces: styles(palette.colors) },
+    { name: 'xl/styles.xml', pieces: formatStyles(palette.colors) },
   ]
 }
 
@@ -79,7 +79,7 @@ function formatWorkbook(sheetName: string): string {
   )
 }
 
-function* styles(colors: Uint32Array): Generator<Uint8Array> {
+function* formatStyles(colors: Uint32Array): Generator<Uint8Array> {
   const count = colors.length
   yield Buffer.from(
     `${HEAD}<styleSheet xmlns="${MAIN}">` +

@@ -21,31 +21,31 @@ interface Operand {
 
 type ConditionTest = Pick<Condition, 'negated' | 'test'>
 
-const holds = (test: Test): ConditionTest => ({ negated: false, test })
-const fails = (test: Test): ConditionTest => ({ negated: true, test })
-const lower = (operand: Operand, inclusive: boolean): ConditionTest =>
-  holds({ kind: 'range', from: parseBound(operand, inclusive), to: null })
-const upper = (operand: Operand, inclusive: boolean): ConditionTest =>
-  holds({ kind: 'range', from: null, to: parseBound(operand, inclusive) })
+const toTest = (test: Test): ConditionTest => ({ negated: false, test })
+const toNegatedTest = (test: Test): ConditionTest => ({ negated: true, test })
+const lowerBound = (operand: Operand, inclusive: boolean): ConditionTest =>
+  toTest({ kind: 'range', from: parseBound(operand, inclusive), to: null })
+const upperBound = (operand: Operand, inclusive: boolean): ConditionTest =>
+  toTest({ kind: 'range', from: null, to: parseBound(operand, inclusive) })
 
 /** The prefix `n` negates an operator. */
 const OPERATORS = new Map<string, (operand: Operand) => ConditionTest>([
-  ['eq', (operand) => holds({ kind: 'equals', values: parseValues(operand) })],
-  ['neq', (operand) => fails({ kind: 'equals', values: parseValues(operand) })],
-  ['gt', (operand) => lower(operand, false)],
-  ['gte', (operand) => lower(operand, true)],
-  ['lt', (operand) => upper(operand, false)],
-  ['lte', (operand) => upper(operand, true)],
-  ['between', (operand) => holds(parseBetween(operand))],
-  ['inq', (operand) => holds({ kind: 'equals', values: parseListed(operand) })],
-  ['nin', (operand) => fails({ kind: 'equals', values: parseListed(operand) })],
-  ['like', (operand) => holds(parseLike(operand, false))],
-  ['nlike', (operand) => fails(parseLike(operand, false))],
-  ['ilike', (operand) => holds(parseLike(operand, true))],
-  ['nilike', (operand) => fails(parseLike(operand, true))],
+  ['eq', (operand) => toTest({ kind: 'equals', values: parseValues(operand) })],
+  ['neq', (operand) => toNegatedTest({ kind: 'equals', values: parseValues(operand) })],
+  ['gt', (operand) => lowerBound(operand, false)],
+  ['gte', (operand) => lowerBound(operand, true)],
+  ['lt', (operand) => upperBound(operand, false)],
+  ['lte', (operand) => upperBound(operand, true)],
+  ['between', (operand) => toTest(parseBetween(operand))],
+  ['inq', (operand) => toTest({ kind: 'equals', values: parseListed(operand) })],
+  ['nin', (operand) => toNegatedTest({ kind: 'equals', values: parseListed(operand) })],
+  ['like', (operand) => toTest(parseLike(operand, false))],
+  ['nlike', (operand) => toNegatedTest(parseLike(operand, false))],
+  ['ilike', (operand) => toTest(parseLike(operand, true))],
+  ['nilike', (operand) => toNegatedTest(parseLike(operand, true))],
   [
     'regexp',
-    (operand) => holds({ kind: 'pattern', pattern: parseOperandPattern(operand, regexpPattern) }),
+    (operand) => toTest({ kind: 'pattern', pattern: parseOperandPattern(operand, regexpPattern) }),
   ],
   ['exists', (operand) => ({ negated: !parseSwitch(operand), test: { kind: 'exists' } })],
 ])

@@ -111,7 +111,7 @@ it('lets a person sign in, records the person as the author, verifies the chain,
 it('refuses a code that the page has not asked for, and shows the error of the issuer', async () => {
   const { node } = await startSignInNode()
   const { page } = await openPage(`${node.url}/?code=stolen&state=other`)
-  await page.getByText('the reply is not expected').waitFor()
+  await page.getByText('this page did not start this sign-in; sign in again').waitFor()
   expect(page.url()).toBe(`${node.url}/`)
   await page.goto(`${node.url}/?error=access_denied&error_description=not+today&state=x`)
   await page.getByText('not today').waitFor()

@@ -93,7 +93,7 @@ function parseHeader(
   row: Row | undefined,
   types: ReadonlyMap<string, ColumnType>,
 ): readonly Column[] {
-  if (row === undefined) throw new InputError('the header is missing')
+  if (row === undefined) throw new InputError('the input has no header')
   const { cells } = row
   if (typeof cells === 'string') throw new InputError(`the header is malformed: ${cells}`)
   const columns = cells.map(({ text }): Column => {

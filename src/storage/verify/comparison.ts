@@ -109,7 +109,7 @@ export class Comparison {
    * Counts the next block, which is plain, so its rows were compared before. Compares the block like any other block if
    * there is a stray row, an unexpected database or an idempotency record. Errors: STORE_DAMAGED.
    */
-  async plain({ height, creations }: PlainBlock): Promise<Finding | null> {
+  async plainBlock({ height, creations }: PlainBlock): Promise<Finding | null> {
     const isExpected = creations.every(
       ({ db, database }) => this.databases.get(db)?.created === database,
     )

@@ -55,7 +55,7 @@ export async function verifyStore(
   const compare = async (blocks: readonly (Block | PlainBlock)[]): Promise<Finding | null> => {
     for (const block of blocks) {
       const isPlain = 'creations' in block
-      const finding = await (isPlain ? comparison.plain(block) : comparison.block(block))
+      const finding = await (isPlain ? comparison.plainBlock(block) : comparison.block(block))
       if (finding !== null) return finding
       headId = block.id
       done.blocks += 1

@@ -74,8 +74,12 @@ export async function finishLogin(base: string, offer: SignInOffer): Promise<Ren
   const [code, error] = [query.get('code'), query.get('error')]
   if (error !== null) throw new TypeError(query.get('error_description') ?? error)
   // Another page may have sent the user here with the code of another account.
-  if (started.state !== state || code === null) throw new TypeError('the reply is not expected')
-  if ((query.get('iss') ?? offer.issuer) !== offer.issuer) throw new TypeError('another issuer')
+  if (started.state !== state || code === null) {
+    throw new TypeError('this page did not start this sign-in; sign in again')
+  }
+  if ((query.get('iss') ?? offer.issuer) !== offer.issuer) {
+    throw new TypeError(`the reply is not from ${offer.issuer}; sign in again`)
+  }
   const { verifier: code_verifier = '', nonce } = started
   const grant = { grant_type: 'authorization_code', code, redirect_uri: base, code_verifier }
   const first = await requestTokens(offer, grant)
