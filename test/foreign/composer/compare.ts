@@ -44,68 +44,88 @@ export async function compare(network: Case, one: Side, other: Side): Promise<Co
   }
   if ('failed' in deployed.composer) return { ...counts, explained, difference: null, end: null }
   for (const request of network.requests) {
-    const [composed, answered] = await Promise.all([
-      one.answer(request, network),
-      other.answer(request, network),
-    ])
+    const compared = await compareRequest(request, network, one, other)
     counts.steps += 1
     counts.calls += request.kind === 'ask' ? request.calls.length : 1
-    let isDifferent = false
-    for (const found of differences(request, composed, answered)) {
-      const key = explain(found, network)
-      if (key === null || !(await isConfirmed(key, found, network, one, other))) {
-        return { ...counts, explained, difference: found, end: request }
-      }
-      explained.push(key)
-      // An error changes nothing.
-      const { composer, daicho, call } = found
-      isDifferent ||= errorText(composer, call) === null || errorText(daicho, call) === null
-    }
-    // After a difference, the two may have different resources.
+    explained.push(...compared.explained)
+    const { difference, isDifferent, composed } = compared
+    if (difference !== null) return { ...counts, explained, difference, end: request }
+    // The two may have different resources.
     if (isDifferent && !isRead(request)) {
-      return { ...counts, explained, difference: null, end: request }
+      return { ...counts, explained, difference, end: request }
     }
     if (request.kind === 'submit') counts['ok' in composed ? 'ran' : 'rejected'] += 1
   }
   return { ...counts, explained, difference: null, end: null }
 }
 
-/** Whether a request with two errors really has both: the side that reported one of them has the other one, too. */
-async function isConfirmed(
-  key: string,
-  { request, call, composer, daicho }: Difference,
+interface ComparedRequest extends Pick<Compared, 'explained' | 'difference'> {
+  readonly composed: Answer
+  /** Whether one of the two succeeded where the other failed, or with another result. */
+  readonly isDifferent: boolean
+}
+
+async function compareRequest(
+  request: Request,
   network: Case,
   one: Side,
   other: Side,
-): Promise<boolean> {
-  if ((key !== SEVERAL_ERRORS && key !== DENIED_CHANGE) || request === null) return true
-  const errors = [errorText(composer, call) ?? '', errorText(daicho, call) ?? '']
-  const [left = '', right = ''] = errors.map(classify)
-  const { caller } = request
-  const isListed = (side: Side, error: string, by: string | null) => {
+): Promise<ComparedRequest> {
+  const [composed, answered] = await Promise.all([
+    one.answer(request, network),
+    other.answer(request, network),
+  ])
+  const explained: string[] = []
+  let isDifferent = false
+  for (const found of differences(request, composed, answered)) {
+    const key = explain(found, network)
+    const hasTwo = key === SEVERAL_ERRORS || key === DENIED_CHANGE
+    const confirmed = hasTwo ? await confirmBoth(found, request, network, one, other) : null
+    if (key === null || (hasTwo && confirmed === null)) {
+      return { composed, explained, difference: found, isDifferent }
+    }
+    explained.push(key, ...(confirmed?.explained ?? []))
+    const { composer, daicho, call } = found
+    const isError = errorText(composer, call) !== null && errorText(daicho, call) !== null
+    isDifferent ||= !isError || confirmed?.isDifferent === true
+  }
+  return { composed, explained, difference: null, isDifferent }
+}
+
+const CONFIRMED = { explained: [], isDifferent: false }
+
+/**
+ * Returns null unless a request with two errors has both: the side that reported one of them agrees with the other one.
+ * If one of them is the refusal of an access rule, the same request of the administrator has only the other one.
+ */
+async function confirmBoth(
+  { call, composer, daicho }: Difference,
+  request: Request,
+  network: Case,
+  one: Side,
+  other: Side,
+): Promise<Pick<ComparedRequest, 'explained' | 'isDifferent'> | null> {
+  for (const [side, answer] of [
+    [one, daicho],
+    [other, composer],
+  ] as const) {
+    const error = errorText(answer, call) ?? ''
     const [, id = '', own] =
       /with ID '(.*?)'(?: in collection with ID '\w+:(.*?)')?/s.exec(error) ?? []
-    return isFound(side, own ?? ('type' in request ? request.type : ''), id, network, by)
+    const type = own ?? ('type' in request ? request.type : '')
+    const isListed = (by: string | null) => isFound(side, type, id, network, by)
+    const reported = classify(error)
+    if (reported === 'missing') return (await isListed(request.caller)) ? null : CONFIRMED
+    if (reported === 'exists') return (await isListed(null)) ? CONFIRMED : null
   }
-  if (key === DENIED_CHANGE) return !(await isListed(one, errors[1] ?? '', caller))
-  const asked =
-    request.kind === 'ask' && call !== null
-      ? { ...request, calls: request.calls.filter((_, at) => at === call) }
-      : request
-  for (const [side, own, theirs] of [
-    [one, left, right],
-    [other, right, left],
-  ] as const) {
-    const reported = errors[side === one ? 1 : 0] ?? ''
-    if (theirs === 'missing' && !(await isListed(side, reported, caller))) return true
-    if (theirs === 'exists' && (await isListed(side, reported, null))) return true
-    // The administrator may do everything, so his request has only the other error.
-    if (own !== 'denied') continue
-    const answer = await side.answer({ ...asked, caller: null }, network)
-    const [returned] = askedCalls(answer) ?? []
-    if ('failed' in answer || returned?.startsWith('!') === true) return true
+  if (request.caller === null) return null
+  if (![composer, daicho].some((answer) => classify(errorText(answer, call) ?? '') === 'denied')) {
+    return null
   }
-  return false
+  const calls = request.kind === 'ask' ? request.calls.filter((_, at) => at === call) : []
+  const asked = request.kind === 'ask' ? { ...request, calls } : request
+  const compared = await compareRequest({ ...asked, caller: null }, network, one, other)
+  return compared.difference === null ? compared : null
 }
 
 /** Whether a resource is in the list that `caller` receives. */
