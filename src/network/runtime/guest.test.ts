@@ -116,6 +116,55 @@ it.each([
   expect(await evaluate(next, 'count += 1')).toEqual({ value: '1' })
 })
 
+/** Scripts that never end, although most of them return or throw. */
+const ENDLESS = [
+  'new Proxy({}, { get() { for (;;); } })',
+  '({ toString() { for (;;); } })',
+  'JSON.stringify({ toJSON() { for (;;); } })',
+  'for (const each of (function* () { for (;;) yield 1 })());',
+  'for (const each of (function* () { try { yield 1 } finally { for (;;); } })()) break',
+  '(async () => { for await (const each of (async function* () { for (;;) yield 1 })()); })()',
+  'const next = () => Promise.resolve().then(next); next(); 1',
+  'const next = () => ask("a").then(next); next(); 1',
+  '(async () => { await { then(resolve) { resolve(this) } } })()',
+  'Object.prototype.then = () => { for (;;); }; (async () => ({}))()',
+  'class A extends Array { static get [Symbol.species]() { for (;;); } }; new A(1, 2).map(String)',
+  'class P extends Promise { static get [Symbol.species]() { for (;;); } }; new P(() => {}).then(1)',
+  'throw Object.defineProperty(new Error(), "stack", { get() { for (;;); } })',
+  'throw { get name() { for (;;); } }',
+  'throw { toJSON() { for (;;); } }',
+  'throw new Proxy({}, { ownKeys() { for (;;); }, getOwnPropertyDescriptor() { for (;;); }, get() { for (;;); } })',
+  'const f = () => { try { for (;;); } finally { f() } }; f()',
+  'for (;;) { try { for (;;); } catch {} finally { continue } }',
+  'console = say; console({ toString() { for (;;); } })',
+]
+
+it('stops endless scripts however they hide their loop: in traps, getters, iterators, promises or thrown values', async () => {
+  let guest = await started()
+  for (const code of ENDLESS) {
+    const { failed } = { failed: 'no', ...(await evaluate(guest, code, silent, 40)) }
+    expect([code, failed]).toEqual([code, 'DEADLINE'])
+    if (guest.worn) guest = await started()
+  }
+  expect(await evaluate(guest, 'count += 1')).toEqual({ value: '1' })
+})
+
+it('describes any thrown value', async () => {
+  const guest = await started()
+  const said: Record<string, string> = {
+    'throw 1n': '1',
+    'throw Symbol("x")': 'Symbol(x)',
+    'throw () => 1': '() => 1',
+    'const a = {}; a.a = a; throw a': '[object Object]',
+    'throw { toJSON() { throw 5 } }': '[object Object]',
+    'const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); throw proxy': '',
+    'throw new Error("x".repeat(9_999))': `Error: ${'x'.repeat(4_089)}`,
+  }
+  for (const [code, message] of Object.entries(said)) {
+    expect([code, await evaluate(guest, code)]).toEqual([code, { failed: 'THROWN', message }])
+  }
+})
+
 it('stops a script whose promise never settles', async () => {
   const guest = await started()
   for (const request of ['new Promise(() => {})', '(async () => { for (;;) await null })()']) {
