@@ -53,7 +53,8 @@ export async function runProcessors(
   for (let levels = 1; ; levels *= 2) {
     const draft = new Draft(guard, transaction)
     const session = new TransactionSession(draft, levels)
-    const text = JSON.stringify({ ...request, resolved: await session.resolved() })
+    const resolved = await session.resolved(levels > 1 || scripts.nameCaller)
+    const text = JSON.stringify({ ...request, resolved })
     const answer = await scripts.call('processors', text, session, untilMs - scripts.clock.now())
     if (session.defect !== null) throw session.defect
     if (isUnresolved(answer) && levels < LEVELS_MAX) continue

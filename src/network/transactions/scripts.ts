@@ -48,6 +48,8 @@ export class Scripts {
   readonly #definition: NetworkDefinition
   readonly #settings: ScriptSettings
   readonly #guests = new Map<'processors' | 'conditions', Guest>()
+  /** Whether a script names `getCurrentParticipant` or `getCurrentIdentity`. A script can also call them in other ways. */
+  readonly nameCaller: boolean
   #loaded: GuestScripts | null = null
   /** Deadline of the running guest, by `clock`. */
   #untilMs: number | null = null
@@ -55,6 +57,7 @@ export class Scripts {
   constructor(definition: NetworkDefinition, settings: ScriptSettings) {
     this.#definition = definition
     this.#settings = settings
+    this.nameCaller = definition.scripts.some(({ text }) => text.includes('getCurrent'))
     settings.clock.onChange = (isRunning) => settings.watch(isRunning ? this.#untilMs : null)
   }
 

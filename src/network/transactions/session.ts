@@ -70,12 +70,13 @@ export class TransactionSession implements GuestHost {
 
   /**
    * Returns the resources that the transaction refers to, and its participant and identity, which need no READ access,
-   * as in Composer.
+   * as in Composer. Without `needsCaller`, returns participant and identity only if their READ depends on rules.
    */
-  async resolved(): ReturnType<Resolution['of']> {
+  async resolved(needsCaller: boolean): ReturnType<Resolution['of']> {
     const { participant, identity } = this.#guard.caller
-    const own = [participant]
-    if (identity !== null) own.push({ type: systemType('Identity'), id: identity })
+    const caller = [participant]
+    if (identity !== null) caller.push({ type: systemType('Identity'), id: identity })
+    const own = caller.filter((each) => needsCaller || this.#guard.readsAlways(each) !== true)
     const { value } = this.#draft.transaction
     const resolved = await this.#resolution.of([value], this.#levels, own)
     // The own targets are the first ones. Those that the caller may not read are read again, without access rules.
@@ -195,7 +196,7 @@ export class TransactionSession implements GuestHost {
     return selectedPages(this.#guard, query, given)
   }
 
-  /** Applies `apply` to the elements of `list`. `length` is the length of the request. Errors: TRANSACTION_FAILED. */
+  /** Applies `apply` to the elements of `list`, and returns an empty answer. `length` is the length of the request. Errors: TRANSACTION_FAILED. */
   async #write(
     length: number,
     list: Json | undefined,
@@ -213,7 +214,7 @@ export class TransactionSession implements GuestHost {
       }
       await apply(value)
     }
-    return '{"value":null,"resolved":[]}'
+    return ''
   }
 
   #checked(value: Json): Resource {

@@ -1,7 +1,7 @@
 // Runs inside a guest, after `resources.js`. Defines the functions that a network's scripts call, runs processors, and
 // evaluates conditions of access rules.
 
-/* global MODEL, CALL, CONTENTS, IDENTITIES, EngineError, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, madeByScript, resourceAt, resourceWith, newResource, newConcept, fromJson, populated, requireValid, jsonOf, formatLocaleNumber, formatLocaleDate, compareLocale */
+/* global MODEL, RealDate, withTime, CALL, CONTENTS, IDENTITIES, EngineError, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, madeByScript, resourceAt, resourceWith, newResource, newConcept, fromJson, populated, requireValid, jsonOf, formatLocaleNumber, formatLocaleDate, compareLocale */
 
 class Registry {
   constructor(type, kind) {
@@ -139,7 +139,7 @@ const EVENTS = []
 /** Stores an event, with its id and time. An invalid event is an error. */
 function emit(event) {
   event.setIdentifier(`${CURRENT.transactionId}#${EVENTS.length}`)
-  event.timestamp = new Date(FIXED.nowMs)
+  withTime(event)
   EVENTS.push(SERIALIZER.toJSON(event))
 }
 /** The part of Node's `assert` that scripts use, which Composer gives them. */
@@ -248,7 +248,6 @@ const CURRENT = { participant: null, identity: null, transactionId: '' }
 const FIXED = { nowMs: 0, chance: 0 }
 
 function fixTimeAndChance() {
-  const RealDate = Date
   const FixedDate = new Proxy(RealDate, {
     construct: (target, values, self) =>
       Reflect.construct(target, values.length === 0 ? [FIXED.nowMs] : values, self),

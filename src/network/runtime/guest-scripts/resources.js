@@ -7,9 +7,16 @@
 // of levels. If a script needs a resource or a member that was not sent, the call ends with `unresolved`, and the network
 // repeats the call with more levels and all members.
 
-/* global MODEL, host, log, InternalError, requireFieldValue, requireKind, requireValid, randomId */
+/* global MODEL, FIXED, host, log, InternalError, requireFieldValue, requireKind, requireValid, randomId */
 
-for (const type of Object.values(MODEL)) type.entries = Object.entries(type.properties)
+for (const type of Object.values(MODEL)) {
+  type.entries = Object.entries(type.properties)
+  type.presets = type.entries.filter(
+    ([name, property]) => property.default !== null && name !== type.identifier,
+  )
+}
+// The class behind the `Date` of scripts, which fixes the time, and which scripts may replace.
+const RealDate = Date
 // Without a prototype, names such as `constructor` are not found as types.
 Object.setPrototypeOf(MODEL, null)
 
@@ -17,7 +24,10 @@ Object.setPrototypeOf(MODEL, null)
 async function ask(kind, fields) {
   if (CALL.unresolved) throw new Error('unresolved')
   const text = serialized(() => JSON.stringify({ ask: kind, ...fields() }))
-  const { value, resolved } = JSON.parse(await host(text))
+  const answer = await host(text)
+  // The answer to a write is empty.
+  if (answer === '') return
+  const { value, resolved } = JSON.parse(answer)
   take(resolved)
   return value
 }
@@ -187,7 +197,7 @@ function memberValue({ primitive, relationship, type }, json) {
   if (primitive === null && MODEL[type].kind !== 'enum') return populated(json, json.$class ?? type)
   switch (primitive) {
     case 'DateTime':
-      return new Date(json)
+      return new RealDate(json)
     case 'Integer':
     case 'Long':
       return Number.parseInt(json, 10)
@@ -321,7 +331,7 @@ function newResource(name, id) {
 
 /** Returns an event or a transaction with the time of now. */
 function withTime(made) {
-  made.timestamp = new Date()
+  made.timestamp = new RealDate(FIXED.nowMs)
   return made
 }
 
@@ -338,11 +348,7 @@ function fresh(name, id) {
   }
   if (type.kind === 'enum') throw new Error(`${name} is an enum`)
   const made = instanceOf(name, id, true)
-  for (const [key, property] of Object.entries(type.properties)) {
-    if (property.default !== null && key !== type.identifier) {
-      made[key] = memberValue(property, property.default)
-    }
-  }
+  for (const [key, property] of type.presets) made[key] = memberValue(property, property.default)
   return made
 }
 
@@ -360,10 +366,10 @@ function populated(json, name) {
   }
   let made
   if (kind === 'concept') made = newConcept(name)
-  else if (kind === 'transaction')
-    made = withTime(newResource(name, json[identifier] || randomId()))
-  else if (kind === 'event') made = withTime(newResource(name, json[identifier] || 'valid'))
+  else if (kind === 'transaction') made = newResource(name, json[identifier] || randomId())
+  else if (kind === 'event') made = newResource(name, json[identifier] || 'valid')
   else made = newResource(name, json[identifier])
+  if (kind === 'transaction' || kind === 'event') withTime(made)
   fill(made, MODEL[name], json)
   return made
 }
@@ -407,7 +413,7 @@ function jsonValueOf(name, property, value, shownId) {
     throw new Error(`${name} is not a finite number: ${value}`)
   }
   requireKind(property, name, value, shownId)
-  if (value instanceof Date) return value.toISOString()
+  if (value instanceof RealDate) return value.toISOString()
   if (typeof value !== 'object') return value
   return property.relationship ? relationshipText(STATE.get(value)) : jsonOf(value)
 }

@@ -1,7 +1,7 @@
 // Runs inside a guest, after `resources.js`. Validates instances as Composer does, with its messages. The network
 // validates all writes and events again.
 
-/* global MODEL, STATE, idOf, isInstance, requireContent */
+/* global MODEL, RealDate, STATE, idOf, isInstance, requireContent */
 
 /** Throws unless `value`, without its array, has the kind of `property`. A text is no date, a plain object no concept. */
 function requireKind(property, name, value, shownId) {
@@ -20,7 +20,7 @@ function requireKind(property, name, value, shownId) {
 function hasKind({ primitive, type, relationship }, value) {
   switch (primitive) {
     case 'DateTime':
-      return value instanceof Date
+      return value instanceof RealDate
     case 'Boolean':
       return typeof value === 'boolean'
     case 'String':
@@ -46,12 +46,12 @@ function requireField(property, name, value, shownId) {
   const { array, relationship, type, primitive, range, regex } = property
   if (array && !Array.isArray(value))
     requireKind({ ...property, primitive: 'Array' }, name, value, shownId)
+  const fail = (text) => {
+    throw new Error(`Validator error for field ${shownId} ${name}: ${text}`)
+  }
   for (const item of array ? value : [value]) {
     requireKind(property, name, item, shownId)
     if (primitive === null) requireDeclared(type, relationship, name, item, shownId)
-    const fail = (text) => {
-      throw new Error(`Validator error for field ${shownId} ${name}: ${text}`)
-    }
     if (range !== undefined && range.lower !== null && item < range.lower) {
       fail(`Value is outside lower bound ${item}`)
     }
@@ -84,7 +84,7 @@ function requireValid(instance, above) {
   const state = STATE.get(instance)
   requireContent(state)
   const { type: name, id, values } = state
-  const { properties } = MODEL[name]
+  const { properties, entries } = MODEL[name]
   const shownId = id === null ? above : `${name}#${idOf(state)}`
   for (const key of Object.keys(values)) {
     if (Object.hasOwn(properties, key) || key.startsWith('$')) continue
@@ -94,7 +94,7 @@ function requireValid(instance, above) {
   if (id !== null && String(idOf(state)).trim() === '') {
     throw new Error(`Instance ${shownId} has an empty identifier.`)
   }
-  for (const [key, property] of Object.entries(properties)) {
+  for (const [key, property] of entries) {
     const value = values[key]
     if (value !== undefined && value !== null) requireField(property, key, value, shownId)
     // As in requests, a missing array is empty.
