@@ -234,7 +234,7 @@ async function formerPositions(
 function tooMany(id: string): LedgerError {
   return new LedgerError(
     'UNIT_TOO_LARGE',
-    `item ${id} has more than ${ENTRIES_MAX} former revisions: give the positions of some of them`,
+    `item ${id} has more than ${ENTRIES_MAX} former revisions: use POST /api/config/erasures, or give positions`,
   )
 }
 
