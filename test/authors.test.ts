@@ -34,7 +34,7 @@ import { hasPython, pythonNote, runPython } from './support/python.ts'
 import { type RealIssuer, startRealIssuer } from './support/real-issuer.ts'
 import { until } from './support/until.ts'
 
-const CHANGES = Number(process.env.AUTHORS_CHANGES ?? 150)
+const CHANGES = Number(process.env.AUTHORS_CHANGES ?? 80)
 const SUBJECTS = ['alice', '台帳', 'c "d" \\', 'robot']
 const SCOPES = ['db:*:admin', 'ledger:read', 'node:admin']
 
