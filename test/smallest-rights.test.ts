@@ -87,12 +87,13 @@ function decoded(text: string): string {
 
 /** Values of parameters and of members of bodies, by name. */
 const known = {
-  db: fc.constantFrom('fruit', 'fruit', 'herb', `${SECRET}1`, `${SECRET}2`, 'none', '*'),
+  token: fc.constant(''),
+  db: fc.constantFrom('fruit', 'fruit', 'fruit', 'herb', `${SECRET}1`, `${SECRET}2`, 'none', '*'),
   id: fc.constantFrom('plum0', 'fig0', `${SECRET}0`),
   name: fc.constantFrom('a', SECRET),
   ids: fc.constantFrom<unknown>(['plum0'], [`${SECRET}0`]) as fc.Arbitrary<string>,
   at: fc.constantFrom('5', '2027-01-15T08:00:00Z'),
-  from: fc.constantFrom('0', '3', '2020-01-01', '9999-01-01'),
+  from: fc.constantFrom('0', '3', '2020-01-01'),
   to: fc.constantFrom('5', '2030-01-01'),
   by: fc.constantFrom('admin', `${SECRET} keeper`),
   iss: fc.constantFrom('', 'x'),
@@ -116,7 +117,10 @@ it('a token for one database sees nothing of another, in no documented request',
   const reads = new Map<string, number>()
   await fc.assert(
     fc.asyncProperty(
-      requestsOf(json, { ...known, serverid }),
+      fc.oneof(
+        { weight: 4, arbitrary: requestsOf(json, { ...known, serverid }, true) },
+        requestsOf(json, { ...known, serverid }),
+      ),
       fc.boolean(),
       async (request, isReader) => {
         const sent = `${request.path} ${request.body}`
@@ -126,18 +130,25 @@ it('a token for one database sees nothing of another, in no documented request',
         if (!decoded(sent).includes(SECRET)) expect(decoded(reply.text)).not.toContain(SECRET)
         else {
           // A refusal may repeat names of the request, so it must be the refusal of a name that nobody uses.
-          const changed = { path: other(path), body: Buffer.from(other(body.toString())) }
+          const changed = {
+            path: other(path),
+            body: Buffer.from(other(body.toString('latin1')), 'latin1'),
+          }
           const same = await replyTo(node, { ...request, ...changed }, bearer)
-          const shown = isReader ? [reply.status, other(reply.text)] : [reply.status]
-          expect(shown).toEqual(isReader ? [same.status, other(same.text)] : [same.status])
+          expect(reply.status).toBe(same.status)
+          if (isReader && reply.status >= 300) expect(other(reply.text)).toBe(other(same.text))
+          // A list or a proof of the own database repeats a name, and depends on its hash.
+          const names = decoded(sent).match(new RegExp(`${SECRET}( keeper|\\d|)`, 'g')) ?? []
+          const rest = names.reduce((text, name) => text.replaceAll(name, ''), decoded(reply.text))
+          if (isReader) expect(rest).not.toContain(SECRET)
         }
-        const name = `${request.method} ${path.replace(/\?.*/, '')}`
+        const name = `${request.method} ${path.replace(/\?.*|\d{10,}/g, '')}`
         if (reply.status < 300) reads.set(name, (reads.get(name) ?? 0) + 1)
       },
     ),
     { numRuns: RUNS },
   )
-  if (RUNS > 1_000) console.log(Object.fromEntries([...reads].filter(([, count]) => count > 5)))
+  if (RUNS > 1_000) console.log(Object.fromEntries([...reads].filter(([, count]) => count > 1)))
   const chain = `/api/ledgers/${node.service.serverId}`
   const own = await textOf(node, `${chain}/changes?db=fruit&from=0`, token)
   expect(own.match(/"method":"create_item"/g)).toHaveLength(12)

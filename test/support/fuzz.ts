@@ -89,16 +89,22 @@ function objectOf(schema: Any, known: Record<string, fc.Arbitrary<string>>): fc.
 /** Names of operations. Other members of a path are not operations. */
 const METHODS = new Set(['get', 'put', 'post', 'delete', 'patch'])
 
-/** Requests for every operation of an OpenAPI document. `known` contains values for path parameters, by name. */
+/**
+ * Requests for every operation of an OpenAPI document. `known` contains values for path parameters, by name. If `isSound`,
+ * nearly all parameters are right, and there are few, because some of them exclude others.
+ */
 export function requestsOf(
   document: Any,
   known: Record<string, fc.Arbitrary<string>>,
+  isSound = false,
 ): fc.Arbitrary<FuzzRequest> {
   const base: string = document.servers?.[0]?.url.replace(/\/$/, '') ?? ''
   const operations = Object.entries<Any>(document.paths).flatMap(([path, methods]) =>
     Object.entries<Any>(methods)
       .filter(([method]) => METHODS.has(method))
-      .map(([method, operation]) => requestOf(method.toUpperCase(), base + path, operation, known)),
+      .map(([method, operation]) =>
+        requestOf(method.toUpperCase(), base + path, operation, { known, isSound }),
+      ),
   )
   return fc.oneof(...operations)
 }
@@ -107,14 +113,18 @@ function requestOf(
   method: string,
   template: string,
   operation: Any,
-  known: Record<string, fc.Arbitrary<string>>,
+  { known, isSound }: { known: Record<string, fc.Arbitrary<string>>; isSound: boolean },
 ): fc.Arbitrary<FuzzRequest> {
+  const wrong = isSound ? 0 : 1
   const parameters: Any[] = operation.parameters ?? []
   const named = (place: string) => parameters.filter((parameter) => parameter.in === place)
   const path = fc
     .tuple(
       ...named('path').map(({ name }) =>
-        fc.oneof({ weight: 3, arbitrary: known[name] ?? anyText }, anyText),
+        fc.oneof(
+          { weight: 3, arbitrary: known[name] ?? anyText },
+          { weight: wrong, arbitrary: anyText },
+        ),
       ),
     )
     .map((values) =>
@@ -127,16 +137,29 @@ function requestOf(
     .tuple(
       ...named('query').map(({ name, schema }) => {
         const right = known[name] ?? soundJsonOf(schema, known).map(String)
-        const value = fc.oneof({ weight: 8, arbitrary: right }, nastyQueryValue)
-        return fc.option(
-          fc.array(
-            value.map((text) => `${name}=${encoded(text)}`),
-            { minLength: 1, maxLength: 2 },
-          ),
-          { freq: 1 },
+        const value = fc.oneof(
+          { weight: 8, arbitrary: right },
+          { weight: wrong, arbitrary: nastyQueryValue },
+        )
+        const texts = fc.array(
+          value.map((text) => `${name}=${encoded(text)}`),
+          { minLength: 1, maxLength: 1 + wrong },
+        )
+        const isRequired = isSound && parameters.some((each) => each.name === name && each.required)
+        if (isRequired) return texts
+        return fc.oneof(
+          // Many operations are about one database.
+          { weight: isSound && name !== 'db' ? 4 : 1, arbitrary: fc.constant(null) },
+          { weight: 1, arbitrary: texts },
         )
       }),
-      fc.option(fc.tuple(anyText, nastyQueryValue).map((pair) => pair.map(encoded).join('='))),
+      fc.oneof(
+        { weight: 1, arbitrary: fc.constant(null) },
+        {
+          weight: 5 * wrong,
+          arbitrary: fc.tuple(anyText, nastyQueryValue).map((pair) => pair.map(encoded).join('=')),
+        },
+      ),
     )
     .map((parts) =>
       parts
