@@ -158,6 +158,13 @@ it('a processor reads its participant without READ access to it', async () => {
   expect(await ask(node, 'return getCurrentParticipant().team', headers)).toBe('red')
 })
 
+it('the current participant is a resource, even in a script that does not name the function', async () => {
+  const node = await started()
+  await node.send('POST', '/api/Person', { name: 'ann', team: 'red' })
+  const admin = 'Resource {id=org.hyperledger.composer.system.NetworkAdmin#admin}'
+  expect(await ask(node, "return globalThis['getCurrent' + 'Participant']()")).toBe(admin)
+})
+
 it('an Integer is stored without its fraction, unless the network is strict', async () => {
   const node = await started()
   const made = [3.7, -3.7, -0.5].map((n, at) => ({ id: `b${at}`, n }))

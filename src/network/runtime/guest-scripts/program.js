@@ -204,7 +204,14 @@ function parameterValue(value) {
   return state === undefined ? value : relationshipText(state)
 }
 function currentAt(identity) {
-  return identity === null ? null : resourceAt(identity.type, identity.id)
+  if (identity === null) return null
+  const { type, id } = identity
+  // The caller is sent at once only to scripts that name these functions.
+  if (!CONTENTS.has(`${type}#${id}`)) {
+    CALL.unresolved = true
+    throw new Error('unresolved')
+  }
+  return resourceAt(type, id)
 }
 function getCurrentParticipant() {
   return currentAt(CURRENT.participant)
