@@ -127,8 +127,10 @@ it('a token for one database sees nothing of another, in no documented request',
         const bearer = isReader ? token : gardener
         const reply = await replyTo(node, request, bearer)
         const { path, body } = request
-        if (!decoded(sent).includes(SECRET)) expect(decoded(reply.text)).not.toContain(SECRET)
-        else {
+        if (!decoded(sent).includes(SECRET)) {
+          // The gardener may have written the text into his own database.
+          if (isReader) expect(decoded(reply.text)).not.toContain(SECRET)
+        } else if (isReader || !decoded(sent).includes('herb')) {
           // A refusal may repeat names of the request, so it must be the refusal of a name that nobody uses.
           const changed = {
             path: other(path),
