@@ -299,6 +299,10 @@ export const EXPLANATIONS: readonly Explanation[] = [
       /CONTAINS _\$|_\$\w+ CONTAINS/.test(seen.request.text),
   ],
   [
+    '`CONTAINS` between two names of properties',
+    (seen) => seen.kind === 'check' && failsAlone('daicho', /CONTAINS needs a value, a/)(seen),
+  ],
+  [
     'a default that does not fit the property; a default of an array or a concept',
     failsAlone('daicho', /\d (?:the default of |\S+ cannot have a default)/),
   ],
