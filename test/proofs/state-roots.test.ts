@@ -202,8 +202,7 @@ it('the state has one root at the node, its mirror, a restored and an imported c
   }
   await Promise.all(Array.from({ length: NODES }, compareSome))
   if (process.env.HISTORIES !== undefined) console.log(HISTORIES - left, counts)
-  // A random run that never makes these changes would prove nothing.
-  for (const what of ['attachment 200', 'erase 200', 'unit 200']) {
-    expect([...counts], what).toContainEqual([what, expect.any(Number)])
-  }
+  // A long run that never makes these changes would prove nothing. A short run may miss some of them.
+  const required = HISTORIES >= 100 ? ['attachment 200', 'erase 200', 'unit 200'] : []
+  expect([...counts.keys()]).toEqual(expect.arrayContaining(required))
 })

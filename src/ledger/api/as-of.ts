@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { parseIsoTime } from '../../base/iso-time.ts'
 import { Type } from '../../base/shape.ts'
-import { visible } from '../../base/visible.js'
 import { positionText } from '../../chain/index.ts'
 import { HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
@@ -39,13 +38,13 @@ export const refuseIgnoredParameters: onRequestHookHandler = (request, _reply, d
   if (is404) return done()
   const { querystring } = (routeOptions.schema ?? {}) as { querystring?: { properties?: object } }
   const isRead = method === 'GET' || method === 'HEAD'
-  const known = { token: null, ...querystring?.properties }
-  const name = Object.keys(query as object).find(
-    (each) => (each === 'at' || !isRead) && !Object.hasOwn(known, each),
-  )
-  if (name === undefined) return done()
-  const reason = isRead ? 'it returns only the current state' : 'nothing was changed'
-  const message = `this path does not support the parameter ${visible(name)}; ${reason}`
+  const known = { ...querystring?.properties, token: null }
+  const isIgnored = (name: string) => (name === 'at' || !isRead) && !Object.hasOwn(known, name)
+  if (!Object.keys(query as object).some(isIgnored)) return done()
+  // Does not quote the parameter, which may be a secret.
+  const message = isRead
+    ? 'this path does not support at; it returns only the current state'
+    : `nothing was changed: this path supports only these query parameters: ${Object.keys(known).join(', ')}`
   done(new HttpRefusal(400, 'REQUEST_INVALID', message))
 }
 

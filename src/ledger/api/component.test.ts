@@ -369,12 +369,11 @@ it('refuses changes with a parameter that it would ignore', async () => {
     ['PATCH', `${FRUIT}/x?toString=1`, { n: 2 }],
   ] as const) {
     const { status, json } = await node.send(method, path, body)
-    const [name = ''] = path.split('?')[1]?.split('=') ?? []
     expect([status, json]).toEqual([
       400,
       {
         ...{ status: false, code: 'REQUEST_INVALID' },
-        message: `this path does not support the parameter ${name}; nothing was changed`,
+        message: 'nothing was changed: this path supports only these query parameters: token',
       },
     ])
   }
