@@ -1,3 +1,4 @@
+import { turn } from '../../base/turn.ts'
 import { positionText } from '../../chain/index.ts'
 import type { StoredRevision, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
@@ -41,6 +42,8 @@ export class ItemHistory {
     let { after } = range
     return readPages<StoredRevision>(oneMore, REVISIONS_PER_PAGE, async (rows) => {
       const from = after === null ? {} : { after }
+      // Many clients may ask for long revisions at once.
+      await turn()
       const page = await this.#store.revisions(database, id, { newestFirst, limit: rows, ...from })
       after = page.at(-1)?.position ?? after
       return page

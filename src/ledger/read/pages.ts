@@ -62,8 +62,8 @@ export async function requireDatabase(
 
 /**
  * Reads up to `limit` rows, or all rows if `limit` is 0, page by page. `read` returns the next rows, at most as many as
- * its argument says. The caller may empty a page, so that no row stays in memory during a long reply. Each page is read
- * in a turn, because many clients may ask for long pages at once.
+ * its argument says. The caller may empty a page, so that no row stays in memory during a long reply. Yields to the
+ * event loop between two pages.
  */
 export async function* readPages<Row>(
   limit: number,
@@ -71,12 +71,12 @@ export async function* readPages<Row>(
   read: (rows: number) => Promise<Row[]>,
 ): AsyncGenerator<Row[]> {
   let left = limit === 0 ? Number.POSITIVE_INFINITY : limit
-  for (let isFirst = true; left > 0; isFirst = false) {
-    await turn(isFirst)
+  while (left > 0) {
     const page = await read(Math.min(left, pageRows))
     if (page.length === 0) return
     left -= page.length
     yield page
+    await setImmediate()
   }
 }
 
