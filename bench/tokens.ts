@@ -25,21 +25,27 @@ export async function run(): Promise<void> {
   }
   try {
     await measure(servers)
-    if (BEFORE !== undefined) await compare(servers.required, BEFORE)
   } finally {
     await Promise.all(Object.values(servers).map((server) => server.stop()))
     for (const folder of folders) rmSync(folder, { recursive: true })
   }
+  if (BEFORE !== undefined) await compare(BEFORE)
 }
 
-/** Compares `POST` with the version in the folder `before`. */
-async function compare(now: Server, before: string): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
-  const main = join(before, 'src/cli/main.ts')
-  const servers = { before: await startLedger(folder, { TOKENS: 'required', SECRET }, main), now }
+/** Compares `POST` with the version in the folder `before`. Both begin with an empty store. */
+async function compare(before: string): Promise<void> {
+  const folders = ['before', 'now'].map(() => mkdtempSync(join(tmpdir(), 'daicho-bench-')))
+  const [ofBefore = '', ofNow = ''] = folders
+  const settings = { TOKENS: 'required', SECRET }
+  const servers = {
+    before: await startLedger(ofBefore, settings, join(before, 'src/cli/main.ts')),
+    now: await startLedger(ofNow, settings),
+  }
   try {
     const headers = await tokenHeaders()
-    await fetch(`${servers.before.url}/api/bench`, { method: 'POST', headers })
+    for (const { url } of Object.values(servers)) {
+      await fetch(`${url}/api/bench`, { method: 'POST', headers })
+    }
     const rates: Record<'before' | 'now', number[]> = { before: [], now: [] }
     const cpu: Record<'before' | 'now', number[]> = { before: [], now: [] }
     // The code of both versions must be compiled before the first measurement.
@@ -59,8 +65,8 @@ async function compare(now: Server, before: string): Promise<void> {
       ['requests per processor second', ratio(cpu.before, cpu.now)],
     ])
   } finally {
-    await servers.before.stop()
-    rmSync(folder, { recursive: true })
+    await Promise.all(Object.values(servers).map((server) => server.stop()))
+    for (const folder of folders) rmSync(folder, { recursive: true })
   }
 }
 
