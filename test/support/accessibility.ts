@@ -13,14 +13,11 @@ const COLOUR_RULES = ['color-contrast', 'link-in-text-block']
 const WIDTHS = { light: [1280, 360], dark: [1280] } as const
 /**
  * Resolves after the page has handled a change of its size or mode, and no transition is running. Scripts of the page
- * receive the change after the first frame and before the second. A part that is loaded again turns pale, but only after
- * a second; without the wait, `finish` would make it pale at once.
+ * receive the change after the first frame and before the second.
  */
 const SETTLE = `(async () => {
   await new Promise(requestAnimationFrame)
   await new Promise(requestAnimationFrame)
-  for (let frame = 0; frame < 200 && document.querySelector('.reloading') !== null; frame += 1)
-    await new Promise(requestAnimationFrame)
   for (const each of document.getAnimations())
     if (each.effect.getComputedTiming().endTime !== Infinity) each.finish()
 })()`
