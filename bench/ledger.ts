@@ -14,6 +14,7 @@ import { sampleItem } from './support/sample-item.ts'
 import {
   type Server,
   serverOf,
+  settled,
   startBare,
   startBarePostgres,
   startLedger,
@@ -89,8 +90,11 @@ async function compareSingleItems({ bare, ledger, postgres, before }: Compared):
   const rows = [['', ...names, ...(before === null ? [] : ['of before'])]]
   for (const connections of CONNECTIONS) {
     const options = { connections, seconds: SECONDS }
-    const posting = (server: Server) => () =>
-      load({ url: `${server.url}/api/bench`, method: 'POST', body, ...options })
+    const posting = (server: Server) => async () => {
+      const run = await load({ url: `${server.url}/api/bench`, method: 'POST', body, ...options })
+      await settled(server)
+      return run
+    }
     const getting = (server: Server) => () =>
       load({ url: `${server.url}/api/bench/${id}`, method: 'GET', ...options })
     await posting(ledger)()

@@ -63,6 +63,15 @@ export function serverOf(child: ChildProcess, url: string): Server {
   }
 }
 
+/** Resolves when a server does nothing any more, so that work it put off is not measured as that of another. */
+export async function settled(server: Server): Promise<void> {
+  for (let tries = 0; tries < 120; tries += 1) {
+    const used = server.cpuSeconds()
+    await new Promise((resolve) => setTimeout(resolve, 250))
+    if (server.cpuSeconds() - used <= 2 / TICKS) return
+  }
+}
+
 /** Starts a ledger that stores its data in `folder`. `main`: the program, of this or of another version. */
 export function startLedger(
   folder: string,
