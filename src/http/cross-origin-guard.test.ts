@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
 
 const codeFor = (
-  headers: { host?: string; site?: string; origin?: string },
+  headers: { host?: string | undefined; site?: string; origin?: string },
   target = { url: '/api/dbs', openToAllSites: false },
 ) => {
   const checked = { hosts: 1, host: 'nas:4126', site: undefined, origin: undefined, ...headers }
@@ -31,6 +31,8 @@ it.each([
   [{ host: 'other.example' }, 'HOST_UNKNOWN'],
   [{ host: 'ledger.example:80' }, null],
   [{ host: 'ledger.example.' }, 'HOST_UNKNOWN'],
+  [{ host: undefined }, null],
+  [{ host: undefined, origin: 'http://undefined' }, 'CROSS_ORIGIN'],
 ])('a request with %j gets a refusal with the code %s (null: no refusal)', (headers, code) => {
   expect(codeFor(headers)).toBe(code)
 })

@@ -21,8 +21,9 @@ declare module 'fastify' {
  * a POST without a body creates a database. So every request to a guarded listener is checked before routing, by
  * three headers that scripts cannot forge:
  * - `Host`: must be one of `publicHosts`, or a name that an attacker's DNS cannot point to this node (an IP literal,
- *   a single-label name, `*.localhost`); otherwise 421. Every listener requires exactly one `Host`
- *   (`request-headers.ts`), and the request target must not contain a second host (`GET http://…`); otherwise 400.
+ *   a single-label name, `*.localhost`); otherwise 421. Every listener requires exactly one `Host`, or none in
+ *   HTTP/1.0 (`request-headers.ts`), which health checks use and browsers do not. The request target must not contain
+ *   a second host (`GET http://…`); otherwise 400.
  * - `Sec-Fetch-Site`: must be `same-origin`, or `none` (the user typed the address); otherwise 403.
  * - `Origin`: if sent, must be this host; otherwise 403. `null` counts as another site.
  *
@@ -38,11 +39,12 @@ export function crossOriginRefusal(
 ): Refusal | null {
   if (!url.startsWith('/') && url !== '*') return TARGET_NOT_PATH
   if (openToAllSites) return null
-  if (host === undefined || !isTrustedHost(host, publicHosts)) return HOST_UNKNOWN
+  if (host !== undefined && !isTrustedHost(host, publicHosts)) return HOST_UNKNOWN
   if (origin !== undefined && allowedOrigins.has(origin)) return null
   const isSameSite = site === undefined || site === 'same-origin' || site === 'none'
   const isSameOrigin =
-    origin === undefined || origin === `http://${host}` || origin === `https://${host}`
+    origin === undefined ||
+    (host !== undefined && (origin === `http://${host}` || origin === `https://${host}`))
   return isSameSite && isSameOrigin ? null : CROSS_ORIGIN
 }
 

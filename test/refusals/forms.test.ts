@@ -92,6 +92,11 @@ describe('Host', () => {
       expect((await ask('GET /api/dbs HTTP/1.1', [`Host: ${name}`])).status).toBe(200)
     }
   })
+
+  it('Host may be missing in HTTP/1.0, as in health checks of load balancers, but not for a page', async () => {
+    expect((await ask('GET /readyz HTTP/1.0', [])).status).toBe(200)
+    expectRefusal(await ask('GET /readyz HTTP/1.0', ['Origin: http://nas']), 403, 'CROSS_ORIGIN')
+  })
 })
 
 describe('requests of other sites', () => {
