@@ -25,5 +25,6 @@ export {
 } from './log/checkpoint.ts'
 export { isOfLog, parsePolicy, quorumPolicy, type WitnessPolicy } from './log/cosignatures.ts'
 export type { ProvenEntry } from './log/proof-file.ts'
+export { openHead } from './log/state.ts'
 export { type Fetch, isBefore, VerifyingReader } from './log/verifying-reader.ts'
 export { EMPTY_FRONTIER, frontierRoot, grown } from './merkle-tree.ts'

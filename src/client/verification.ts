@@ -4,7 +4,7 @@ import {
   isBefore,
   isOfLog,
   keyAlgorithm,
-  openCheckpoint,
+  openHead,
   type Position,
   ProofError,
   type ProvenEntry,
@@ -206,7 +206,7 @@ export class VerifiedReads {
 
   async #stored(): Promise<Checkpoint | null> {
     const note = (await this.#options.checkpoint.get()) ?? null
-    return note === null ? null : openCheckpoint(this.#verifySignature, this.#key, note)
+    return note === null ? null : openHead(this.#verifySignature, this.#key, note)
   }
 
   /** See `VerifyingReaderOptions.keep`. */

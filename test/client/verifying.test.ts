@@ -1,9 +1,11 @@
 // The verifying client with a server that lies: every result is proven, or the call rejects.
+import { generateKeyPairSync } from 'node:crypto'
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import { rawPublicKey, witnessKeyText } from '../../src/chain/index.ts'
 import { ClientError, LedgerClient, VerificationError } from '../../src/client/index.ts'
 import {
   type LedgerNode,
@@ -598,4 +600,28 @@ it('with `current`, lists all items, and refuses a list without one of them and 
   await expect(collected(fruit.ids())).rejects.toMatchObject({ code: 'LOG_ROLLED_BACK' })
   const absent = collected((await verifying(node, memory(), true)).ledger.database('none').ids())
   await expect(absent).rejects.toMatchObject({ code: 'DATABASE_NOT_FOUND' })
+})
+
+it('with `current`, refuses an older state, also after a restart', async () => {
+  const node = await startWith([plum(1)])
+  const { fruit, proxy, make } = await verifying(node, memory(), true)
+  const old = await node.send('GET', '/api/fruit/plum/proof?current=1')
+  await node.send('POST', '/api/fruit/plum', { price: 2 })
+  expect((await fruit.read('plum'))?.item).toEqual(plum(2))
+  proxy.lie = async (path, honest) => (path.includes('/proof') ? old : honest(path))
+  expect(await outcome(make().database('fruit').read('plum'))).toBe('LOG_ROLLED_BACK')
+})
+
+it('with `current` and witnesses, believes no state whose log no witness has cosigned, however often it is read', async () => {
+  const node = await startWith([plum(1)])
+  const { fruit, place } = await verifying(node, memory(), true)
+  expect((await fruit.read('plum'))?.item).toEqual(plum(1))
+  const { publicKey } = generateKeyPairSync('ed25519')
+  const witness = witnessKeyText({ name: 'witness', publicKey: rawPublicKey(publicKey) })
+  const verify = { key: await keyOf(node), checkpoint: place, current: true, witnesses: [witness] }
+  const strict = new LedgerClient(node.url, { timing: noted(), verify }).database('fruit')
+  for (let attempt = 1; attempt < 3; attempt += 1) {
+    expect(await outcome(strict.read('plum'))).toBe('QUORUM_MISSED')
+    expect(await outcome(collected(strict.ids()))).toBe('QUORUM_MISSED')
+  }
 })

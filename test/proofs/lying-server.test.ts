@@ -46,7 +46,7 @@ const filler = (n: number) => ({ id: `filler-${n}` })
 const fillers = (count: number) => Array.from({ length: count }, (_, n) => filler(n))
 
 /** Returns a client that has verified `node`. The test then replaces `fetch`, so that another server replies. */
-async function readerOf(node: LedgerNode, checkpoint: Checkpoint | null = null) {
+async function readerOf(node: LedgerNode, checkpoint: Checkpoint | null = null, current = false) {
   const options = { fetch: asking(node) }
   const key = await keyOf(node)
   const reader = new VerifyingReader({
@@ -54,6 +54,7 @@ async function readerOf(node: LedgerNode, checkpoint: Checkpoint | null = null) 
     key,
     fetch: (path) => options.fetch(path),
     checkpoint,
+    current,
   })
   return { reader, options }
 }
@@ -270,5 +271,16 @@ it('remembers the newest position of an item, even if an older position is noted
   reader.note('fruit', 'plum', { height: 5, index: 0 }, false)
   reader.note('fruit', 'plum', { height: 4, index: 2 }, true)
   expect(reader.seen('fruit', 'plum')).toMatchObject({ height: 5, index: 1, isDeleted: false })
+  await node.close()
+})
+
+it('with `current`, refuses a signed state whose revision is older than one that it has seen', async () => {
+  const [node] = await sameKeyNodes(1)
+  if (node === undefined) throw new Error('no node')
+  await record(node, [plum(1)])
+  const { reader } = await readerOf(node, null, true)
+  expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(1))
+  reader.note('fruit', 'plum', { height: 1, index: 1 }, false)
+  expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
   await node.close()
 })

@@ -15,9 +15,7 @@ import {
 } from '../merkle-tree.ts'
 import {
   type Checkpoint,
-  openCheckpoint,
   ProofError,
-  unverifiedText,
   type VerifierKey,
   type VerifySignature,
 } from './checkpoint.ts'
@@ -28,7 +26,7 @@ import {
   verifyConsistency,
   verifyInclusion,
 } from './proofs.ts'
-import { openState, type SignedState, stateOrigin } from './state.ts'
+import { openHead, openState, type SignedState } from './state.ts'
 
 // Evidence: two checkpoints that one key has signed and that no single log can have, with a proof that needs no other
 // data. Or a signed state that is not the state of the blocks that it names, which everyone with these blocks can check.
@@ -276,19 +274,6 @@ export async function verifyEvidence(
 
 async function requireChain(): Promise<never> {
   throw new ProofError('PROOF_WRONG', 'a wrong state can only be shown with the chain')
-}
-
-/** Opens a signed checkpoint, or the log that a signed state names. Errors: NOTE_…, CHECKPOINT_…. */
-async function openHead(
-  verifySignature: VerifySignature,
-  key: VerifierKey,
-  note: string,
-): Promise<Checkpoint> {
-  if (!unverifiedText(note).startsWith(`${stateOrigin(key)}\n`)) {
-    return openCheckpoint(verifySignature, key, note)
-  }
-  const { size, log } = await openState(verifySignature, key, note)
-  return { origin: key.name, size, root: log }
 }
 
 /** Whether a file has the form of evidence, valid or not. */

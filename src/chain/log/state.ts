@@ -2,9 +2,12 @@ import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { parsePosition, positionText } from '../entry.ts'
 import { fromHex, HASH_BYTES, toHex } from '../hashes.ts'
 import {
+  type Checkpoint,
+  openCheckpoint,
   openNote,
   ProofError,
   parseCheckpoint,
+  unverifiedText,
   type VerifierKey,
   type VerifySignature,
 } from './checkpoint.ts'
@@ -110,4 +113,17 @@ export async function openState(
   note: string,
 ): Promise<SignedState> {
   return parseState(key, await openNote(verifySignature, key, note))
+}
+
+/** Opens a signed checkpoint, or the log that a signed state names. Errors: NOTE_…, CHECKPOINT_…. */
+export async function openHead(
+  verifySignature: VerifySignature,
+  key: VerifierKey,
+  note: string,
+): Promise<Checkpoint> {
+  if (!unverifiedText(note).startsWith(`${stateOrigin(key)}\n`)) {
+    return openCheckpoint(verifySignature, key, note)
+  }
+  const { size, log } = await openState(verifySignature, key, note)
+  return { origin: key.name, size, root: log }
 }

@@ -40,7 +40,7 @@ export interface VerifyingReaderOptions {
   /** The last checkpoint of an earlier reader, or null. */
   readonly checkpoint: Checkpoint | null
   /**
-   * Stores the signed note of a verified checkpoint of `size` blocks. Until the promise resolves, the reader does not
+   * Stores the signed note of a verified checkpoint or state of `size` blocks. Until the promise resolves, the reader does not
    * trust the checkpoint. Returns the stored checkpoint instead, and keeps it, if it covers as many blocks or more,
    * because another reader shares the storage.
    */
@@ -79,6 +79,8 @@ export class VerifyingReader {
   #checkpoint: Checkpoint | null
   /** The last verified state. */
   #state: SignedState | null = null
+  /** Number of blocks of the largest checkpoint that meets the policy. The stored checkpoint may meet none. */
+  #cosigned = 0
   /**
    * The comparison that runs last. Comparisons are serialized, because two at once could accept contradicting
    * checkpoints.
@@ -129,7 +131,7 @@ export class VerifyingReader {
 
   async #readCurrent(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
     const { verifySignature, key } = this.#options
-    const [known, newest] = [this.#known(signal), this.#newest]
+    const [known, newest, seen] = [this.#known(signal), this.#newest, this.seen(db, id)]
     const path = `${itemPath(db, id)}/proof?current=1`
     const { status, text } = await this.#options.fetch(path, signal)
     if (status !== 200) throw failed(path, status)
@@ -137,10 +139,12 @@ export class VerifyingReader {
     if (proven.db !== db || proven.id !== id) {
       throw new ProofError('ITEM_OTHER', `the proof is for another item than ${id} in ${db}`)
     }
-    await this.#requireNewest(proven.state, newest, known)
+    await this.#requireNewest({ ...proven.state, note: extractNote(text) }, newest, known)
     const { revision } = proven
     if (revision === null) return null
     const { height, index } = unpackPosition(revision.position)
+    // The node may have signed a wrong state.
+    if (seen !== null) requireNotBefore({ height, index }, seen)
     this.note(db, id, { height, index }, false)
     return { item: revision.item, height, index }
   }
@@ -159,30 +163,37 @@ export class VerifyingReader {
     if (proven.db !== db) {
       throw new ProofError('ITEM_OTHER', `the proof is for another database than ${db}`)
     }
-    await this.#requireNewest(proven.state, newest, known)
+    await this.#requireNewest({ ...proven.state, note: extractNote(text) }, newest, known)
     return proven.items?.map(({ id }) => id) ?? null
   }
 
   /** Requires a state that is not older than `newest` and `known`, from before the request. Remembers the state. */
-  async #requireNewest(signed: SignedState, newest: Position, known: Known): Promise<void> {
-    const { size, log } = signed
+  async #requireNewest(
+    { size, root, log, note }: SignedState & { readonly note: string },
+    newest: Position,
+    known: Known,
+  ): Promise<void> {
+    const { policy = null, key } = this.#options
     if (size <= newest.height) {
       const what = `the signed state has ${size} blocks, but block ${newest.height} was seen before`
       throw new ProofError('ITEM_STALE', what)
     }
-    const state = { origin: this.#options.key.name, size, root: log }
-    let isNewer = false
+    // Witnesses cosign no states, but checkpoints of the same log.
+    if (policy !== null && size > this.#cosigned) {
+      const cosigned = await this.refresh(known.signal)
+      if (cosigned.size < size) {
+        const what = `the signed state has ${size} blocks, but the witnesses have cosigned ${cosigned.size}`
+        throw new ProofError('QUORUM_MISSED', what)
+      }
+    }
     await this.#serialized(async () => {
-      isNewer = await this.#requireAccepted(state, known)
-      if (isNewer) this.#checkpoint = state
-      if (this.#state?.size === size && !equalBytes(this.#state.root, signed.root)) {
+      await this.#compare({ origin: key.name, size, root: log }, note, known)
+      if (this.#state?.size === size && !equalBytes(this.#state.root, root)) {
         const what = `the node has signed two different states of ${size} blocks`
         throw new ProofError('LOG_FORKED', what)
       }
-      this.#state = signed
+      this.#state = { size, root, log }
     })
-    // Witnesses cosign no states, but checkpoints of the same log.
-    if (isNewer && (this.#options.policy ?? null) !== null) await this.refresh(known.signal)
   }
 
   /**
@@ -276,8 +287,9 @@ export class VerifyingReader {
     this.note(db, id, proven, true)
   }
 
-  #acceptCheckpoint(next: Checkpoint, note: string, known: Known): Promise<void> {
-    return this.#serialized(() => this.#compare(next, note, known))
+  async #acceptCheckpoint(next: Checkpoint, note: string, known: Known): Promise<void> {
+    await this.#serialized(() => this.#compare(next, note, known))
+    this.#cosigned = Math.max(this.#cosigned, next.size)
   }
 
   #serialized(compare: () => Promise<unknown>): Promise<void> {
