@@ -43,11 +43,14 @@ export class ComparedState {
     })
   }
 
-  /** Returns the next signed state to compare, or null: the one in `note` unless an earlier one waits. Errors: ProofError. */
+  /**
+   * Returns the next signed state to compare, or null: the one in `note` unless one of fewer blocks waits. A state of
+   * blocks that never come must not keep the others waiting. Errors: ProofError.
+   */
   async next(note: string): Promise<OpenedState | null> {
-    if (note !== this.#comparedNote) {
-      this.#next ??= { ...(await openState(nodeVerifySignature, this.#key, note)), note }
-    }
+    if (note === this.#comparedNote) return this.#next
+    const state = { ...(await openState(nodeVerifySignature, this.#key, note)), note }
+    if (state.size < (this.#next?.size ?? Number.POSITIVE_INFINITY)) this.#next = state
     return this.#next
   }
 

@@ -12,8 +12,16 @@ import {
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
 import type { Json } from '../../base/json.ts'
-import { evidenceText, nodeVerifySignature, verifyEvidence } from '../../chain/index.ts'
+import {
+  evidenceText,
+  nodeVerifySignature,
+  parseStateNote,
+  verifyEvidence,
+} from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
+import { openNodeKey } from '../log/node-key.ts'
+import { toLogKey } from '../log/signed-head.ts'
+import { stateSigner } from '../log/state-keeper.ts'
 import { BlockPage } from './block-page.ts'
 import { compare, Mirror, pull } from './mirror.ts'
 import { type ChainSource, PeerClient } from './peer-client.ts'
@@ -470,4 +478,20 @@ it('rejects replies that are endless, incomplete, redirected or malformed', asyn
     code: 'ADDRESS_REFUSED',
     message: '127.0.0.1 has the private address 127.0.0.1; set PEERS_ALLOW_PRIVATE=1 to allow it',
   })
+})
+
+it('finds a wrong signed state after one of blocks that do not exist', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeWith(3, folder)
+  const mirror = await mirrorOf(node)
+  await pull(mirror, sourceOf(node))
+  const key = toLogKey(openNodeKey(folder, false))
+  const sign = stateSigner(key)
+  const root = new Uint8Array(32).fill(1)
+  await mirror.compareState(sign({ size: 1e15, root, log: root }))
+  const { log } = parseStateNote(key.verifier, await sourceOf(node).state())
+  await expect(mirror.compareState(sign({ size: 3, root, log }))).rejects.toMatchObject({
+    code: 'STATE_WRONG',
+  })
+  await mirror.close()
 })
