@@ -48,6 +48,17 @@ describe('load and dump with a data folder', () => {
     expect(loaded.stderr).toContain('5 more refused; --refused <file> lists all')
     expect(existsSync(`${file}.load`)).toBe(false)
 
+    for (const flag of ['--refused', '--state']) {
+      const over = await runDaicho(['load', 'fruit', file, flag, file], settings)
+      expect([over.code, over.stderr]).toEqual([2, expect.stringContaining('is the input itself')])
+    }
+    for (const name of ['ledger.db', 'node.key']) {
+      const over = await runDaicho(['dump', 'fruit', '--out', join(folder, name)], settings)
+      expect([over.code, over.stderr]).toEqual([
+        2,
+        expect.stringContaining('choose another folder'),
+      ])
+    }
     const again = ['load', 'fruit', file, '--on-conflict', 'skip', '--refused', refused]
     const skipped = await runDaicho(again, settings)
     expect(skipped.stdout).toMatch(

@@ -93,7 +93,7 @@ describe('daicho image', () => {
       '--px must be an integer from 1',
     ],
     ['a grid that is too large', ['in.png', 'out.xlsx', '--width', '16384'], 1, 'at most 50000000'],
-    ['the image as the destination', ['in.png', './in.png', '--force'], 2, 'is the image itself'],
+    ['the image as the destination', ['in.png', './in.png', '--force'], 2, 'is the input itself'],
     ['an existing destination', ['in.png', 'bad.png'], 2, 'bad.png exists: choose another name'],
     ['a missing destination', ['in.png'], 2, 'missing required argument'],
     ['an unknown flag', ['in.png', 'out.xlsx', '--size', '3'], 2, 'unknown option'],

@@ -222,6 +222,7 @@ async function readFrom(url: URL, token: string | undefined): Promise<Uint8Array
     if (status === 401) throw new Error('the node requires a valid token: give it with --token')
     throw new Error(`the status of the reply is ${status}`)
   } catch (error) {
+    if (error instanceof Exit) throw error
     throw new Exit(EXIT.usage, `${url} cannot be read: ${formatReason(error)}`, { cause: error })
   }
 }

@@ -1,4 +1,4 @@
-import type { BigIntStats } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { type FileHandle, readFile, stat } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -14,7 +14,7 @@ import {
 import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit, formatReason } from '../exit.ts'
 import { type ProgressLine, print, withProgress } from '../output/output.ts'
-import { fileSink } from '../output/output-file.ts'
+import { fileSink, requireFileName } from '../output/output-file.ts'
 
 /** Maximum bytes of an image file. Larger files are not read. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024
@@ -30,7 +30,7 @@ type ImageFlags = { readonly json?: boolean; readonly force?: boolean } & {
 
 export async function runImage(from: string, to: string, flags: ImageFlags): Promise<void> {
   const options = imageOptions(flags)
-  await requireTarget(from, to, flags.force === true)
+  requireTarget(from, to, flags.force === true)
   try {
     const { result, seconds } = await withProgress('converting', async (line) => {
       const job = { bytes: await readImage(from), name: basename(from), options }
@@ -65,26 +65,11 @@ function imageOptions(flags: ImageFlags) {
   }
 }
 
-/** Throws Exit (usage) if `to` is the image itself, or if `to` exists and `isForced` is false. */
-async function requireTarget(from: string, to: string, isForced: boolean): Promise<void> {
-  const found = await statOrNull(to)
-  if (found === null) return
-  const source = await statOrNull(from)
-  // Compares inodes, so that another path or a link to the image is recognized too.
-  if (source !== null && source.ino === found.ino && source.dev === found.dev) {
-    throw new Exit(EXIT.usage, `${to} is the image itself: choose another name for the workbook`)
-  }
-  if (isForced) return
+/** Throws Exit (usage) as `requireFileName`, and if `to` exists and `isForced` is false. */
+function requireTarget(from: string, to: string, isForced: boolean): void {
+  requireFileName(to, [from])
+  if (isForced || !existsSync(to)) return
   throw new Exit(EXIT.usage, `${to} exists: choose another name, or overwrite it with --force`)
-}
-
-/** Returns null after any error, because the reason is reported later, when the file is read or written. */
-async function statOrNull(path: string): Promise<BigIntStats | null> {
-  try {
-    return await stat(path, { bigint: true })
-  } catch {
-    return null
-  }
 }
 
 async function readImage(path: string): Promise<Uint8Array> {

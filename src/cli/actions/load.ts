@@ -49,6 +49,7 @@ import {
   print,
   withProgress,
 } from '../output/output.ts'
+import { requireFileName } from '../output/output-file.ts'
 import { beforeSignal } from '../signals.ts'
 
 /** Maximum number of refused records that are printed. The file of --refused has all of them. */
@@ -210,11 +211,17 @@ function requireArguments(db: string, files: readonly string[], flags: LoadFlags
       throw new Exit(EXIT.usage, `${file} is a folder: give the names of files`)
     }
   }
-  const { format, id, onConflict, resume, state } = flags
+  const { format, id, onConflict, resume, state, refused } = flags
+  const inputs = [...files, flags.schema ?? '-', state ?? `${files[0]}.load`]
+  if (refused !== undefined) requireFileName(refused, inputs)
   const mistakes: readonly (readonly [isMade: boolean, message: string])[] = [
     [
       resume === true && state === undefined && files.includes('-'),
       '--resume needs --state for a load from stdin: give the same --state to the load and to --resume',
+    ],
+    [
+      state !== undefined && files.includes(state),
+      `--state ${state} is the input itself: choose another name`,
     ],
     [
       format === 'qldb' && onConflict === 'skip',

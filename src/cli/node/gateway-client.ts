@@ -176,6 +176,7 @@ export class Gateway {
     const bounds = { timeoutMs: REPLY_MS, fetch: this.#fetch }
     const reply = await fetchFromNode(url, { method, headers, body }, bounds).catch(
       (error: Error) => {
+        if (error instanceof Exit) throw error
         const message = `${this.#base} does not answer: ${error.message}`
         throw new Exit(EXIT.finding, message, { cause: error })
       },

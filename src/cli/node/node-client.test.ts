@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createServer as createTlsServer } from 'node:tls'
 import { expect, it, onTestFinished } from 'vitest'
 import { answering } from '../../../test/support/answering.ts'
-import { runHere } from '../../../test/support/command.ts'
+import { runDaicho, runHere } from '../../../test/support/command.ts'
 import { temporaryFolder } from '../../../test/support/ledger-node.ts'
 import { createCommands } from '../command-list.ts'
 import { fetchFromNode } from './node-client.ts'
@@ -170,4 +170,23 @@ it('a command refuses a name that a URL cannot contain, and requests no other ad
     expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining('cannot be used as') })
   }
   expect(requests.filter((line) => !line.startsWith('GET /api/'))).toEqual([])
+})
+
+it('a command prints no part of a token or key that no header can have, and sends nothing', async () => {
+  const { url, requests } = await answering(200, REPLY)
+  const folder = temporaryFolder()
+  const [input, secret] = [join(folder, FILE), join(folder, 'secret')]
+  writeFileSync(input, '{"id":"a"}\n')
+  writeFileSync(secret, 'hidden\nhidden')
+  for (const args of [
+    ['load', 'fruit', input, '--url', url, '--token', secret],
+    ['count', 'fruit', '--url', url, '--token', secret],
+    ['verify', url, '--token', secret],
+    ['network', 'list', '--url', url],
+  ]) {
+    const ended = await runDaicho(args, { GATEWAY_API_KEY_FILE: secret })
+    expect(ended.stderr).toMatch(/the value of the header [\w-]+ has a character/)
+    expect(ended.stdout + ended.stderr).not.toContain('hidden')
+  }
+  expect(requests).toEqual([])
 })

@@ -9,9 +9,16 @@ const REPLY_MS = 30_000
 /** Enough for the longest part of a list, a block, with the frame of the list. */
 const REPLY_BYTES_MAX = PROVEN_BLOCK_BYTES_MAX + 1024
 
+/** Characters that `fetch` can send. Source: WHATWG Fetch, header values. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+
 export interface NodeReply {
   readonly status: number
   readonly bytes: Buffer
+}
+
+interface NodeRequest extends Omit<RequestInit, 'headers'> {
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 interface FetchBounds {
@@ -22,13 +29,19 @@ interface FetchBounds {
 
 /**
  * Fetches a reply from a node. The size is limited, so that an unexpected server cannot exhaust the memory. Redirects
- * are not followed, because they would send secrets to another server. Errors: Error with the reason as its message.
+ * are not followed, because they would send secrets to another server. Errors: Exit (usage) for the value of a header,
+ * which the message omits, because it may be a secret; Error with the reason as its message.
  */
 export async function fetchFromNode(
   address: URL | string,
-  request: RequestInit = {},
+  request: NodeRequest = {},
   bounds: FetchBounds = {},
 ): Promise<NodeReply> {
+  for (const [name, value] of Object.entries(request.headers ?? {})) {
+    if (HEADER_VALUE.test(value)) continue
+    const message = `the value of the header ${name} has a character that no header can have`
+    throw new Exit(EXIT.usage, message)
+  }
   const { timeoutMs = REPLY_MS, bytesMax = REPLY_BYTES_MAX, fetch = globalThis.fetch } = bounds
   const signal = AbortSignal.timeout(timeoutMs)
   try {

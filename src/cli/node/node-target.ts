@@ -7,6 +7,7 @@ import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { joinUrl } from '../../base/url.ts'
 import { isOutcomeUnknown, type LoadTarget } from '../../exchange/index.ts'
 import type { UnitOfWork } from '../../ledger/index.ts'
+import { Exit } from '../exit.ts'
 import { fetchFromNode, type NodeAddress } from './node-client.ts'
 
 /** Timeout of a request with a batch. */
@@ -172,6 +173,7 @@ async function callOnce(
   const request = { method, body: body ?? null, headers }
   const received = await fetchFromNode(address, request, { timeoutMs: REQUEST_MS }).catch(
     (error: unknown) => {
+      if (error instanceof Exit) throw new NodeRefusal('VALUE_INVALID', error.message)
       const code = UNCONNECTED.test(findSystemCode(error)) ? 'UNREACHABLE' : 'OUTCOME_UNKNOWN'
       throw new NodeRefusal(code, `no node answers at ${url}: ${String(error)}`, true, error)
     },

@@ -1,6 +1,6 @@
 import { existsSync, rmSync, statSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
@@ -8,11 +8,26 @@ import { partialPath, syncFolder, writeFileInParts } from '../../base/files/dura
 import { EXIT, Exit } from '../exit.ts'
 import { beforeSignal } from '../signals.ts'
 
-/** Throws Exit (usage) if `out` is a folder. */
-export function requireFileName(out: string): void {
-  if (out === '-' || !existsSync(out) || !statSync(out).isDirectory()) return
-  throw new Exit(EXIT.usage, `${out} is a folder: give the name of a file`)
+/**
+ * Throws Exit (usage) if `out` is a folder, one of the files `inputs`, also by another path or a link, or an existing
+ * file in the data folder of a node.
+ */
+export function requireFileName(out: string, inputs: readonly string[] = []): void {
+  if (out === '-' || !existsSync(out)) return
+  const found = statSync(out, { bigint: true })
+  const isFound = (path: string) => {
+    const input = statSync(path, { bigint: true, throwIfNoEntry: false })
+    return input?.ino === found.ino && input.dev === found.dev
+  }
+  if (found.isDirectory()) throw new Exit(EXIT.usage, `${out} is a folder: give the name of a file`)
+  if (inputs.some((path) => path !== '-' && isFound(path)))
+    throw new Exit(EXIT.usage, `${out} is the input itself: choose another name`)
+  if (NODE_FILES.some((name) => existsSync(join(dirname(resolve(out)), name))))
+    throw new Exit(EXIT.usage, `${out} is in the data folder of a node: choose another folder`)
 }
+
+/** Files of which each data folder has one. */
+const NODE_FILES = ['ledger.db', 'node.key']
 
 /**
  * Writes `texts` to the file `out`, or to stdout for `-`. Returns the generator's return value. Only the owner can
