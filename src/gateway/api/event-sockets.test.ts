@@ -36,3 +36,22 @@ it('does not count connections that closed while their identity was read', async
   expect(await next.end).toBe('IDENTITY_UNKNOWN')
   await Promise.all(waiting.map(({ end }) => end))
 })
+
+it('refuses a connection whose caller was identified only after the gateway began to close', async () => {
+  const service = { catchUp: async () => sockets.close(), isNamed: () => false, serve: () => ({}) }
+  const sockets = new EventSockets({
+    service: service as unknown as GatewayService,
+    access: { apiKey: null, open: true },
+    everyHalfMinute: () => () => {},
+  })
+  const socket = new Socket()
+  const request = new IncomingMessage(socket)
+  request.url = '/'
+  request.method = 'GET'
+  request.headers = {
+    ...{ upgrade: 'websocket', connection: 'upgrade', 'sec-websocket-version': '13' },
+    'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+  }
+  const code = 'CLOSING'
+  await expect(sockets.upgrade(request, socket, Buffer.alloc(0))).rejects.toMatchObject({ code })
+})

@@ -81,7 +81,7 @@ export class EventSockets {
 
   /** Upgrades a connection to WebSocket. Errors: HttpRefusal, NetworkError. */
   async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    if (this.#closed) throw new HttpRefusal(503, 'CLOSING', 'the gateway is closing')
+    this.#requireOpen()
     if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
       throw new HttpRefusal(
         400,
@@ -113,12 +113,18 @@ export class EventSockets {
     const isAllowed = accountCheck(headers, access)
     const since = parseSince(url.searchParams)
     const isSelected = parseTypes(url.searchParams, network)
+    // It may have closed during the waits. Nothing would close a later socket, and the shutdown would wait for it.
+    this.#requireOpen()
     this.#server.handleUpgrade(request, socket, head, (opened) => {
       const isLive = since === null
       const listening = new EventSocket(opened, socket, { isSelected, isLive, isAllowed })
       const subscription = this.#join(opened, listening, network, caller)
       if (since !== null) this.#replays.add(subscription, listening, since)
     })
+  }
+
+  #requireOpen(): void {
+    if (this.#closed) throw new HttpRefusal(503, 'CLOSING', 'the gateway is closing')
   }
 
   close(): void {
