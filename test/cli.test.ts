@@ -170,15 +170,17 @@ describe('configuration', () => {
     for (const one of ended) expectRefusal(one, 78, /BASIC_USERNAME and BASIC_PASSWORD/)
   })
 
-  it('never prints the URL in STORE, which may contain a password', async () => {
+  it('never prints the URL of a database, which may contain a password, and takes none for a folder', async () => {
     const variables = { SYSTEM_FOLDER: temporaryFolder(), STORE: 'postgres://u:brass@db/ledger' }
-    const [shown, wrong] = await Promise.all([
+    const [shown, wrong, folder] = await Promise.all([
       runDaicho(['config', '--json'], variables),
       runDaicho(['config'], { ...variables, STORE: 'pg://u:brass@db/ledger' }),
+      runDaicho(['doctor', '--folder', 'postgres://u:brass@db/ledger']),
     ])
+    expectRefusal(folder, 78, /STORE takes the URL of a database/)
     expect(JSON.parse(shown.stdout)).toMatchObject({ STORE: '********' })
     expectRefusal(wrong, 78, /STORE must be a URL that begins with postgres:/)
-    expect(JSON.stringify([shown, wrong])).not.toContain('brass')
+    expect(JSON.stringify([shown, wrong, folder])).not.toContain('brass')
   })
 
   it('treats an empty variable as unset', async () => {

@@ -14,8 +14,8 @@ const postgres = await sharedPostgres()
 const FOLDER = fileURLToPath(new URL('tls', import.meta.url))
 const certificate = (name: string) => `sslrootcert=${encodeURIComponent(join(FOLDER, name))}`
 
-describe.skipIf(!postgres.canLaunch)(`sslmode=verify-full${postgres.note}`, () => {
-  it('accepts only a server with the name in the URL and a certificate from `sslrootcert`', async () => {
+describe.skipIf(!postgres.canLaunch)(`sslmode${postgres.note}`, () => {
+  it('each mode that encrypts accepts only a server with the name in the URL and a certificate from `sslrootcert`', async () => {
     const programs = await PostgresPrograms.create()
     onTestFinished(() => programs.remove())
     const server = await PostgresServer.create(programs, 'tls', { ssl: 'on' })
@@ -25,11 +25,13 @@ describe.skipIf(!postgres.canLaunch)(`sslmode=verify-full${postgres.note}`, () =
     }
     await server.start()
     onTestFinished(() => server.stop())
-    const outcome = async (host: string, query: string) => {
+    const warnings: string[] = []
+    const onWarning = (warning: Error) => warnings.push(warning.message)
+    process.on('warning', onWarning)
+    onTestFinished(() => void process.off('warning', onWarning))
+    const outcome = async (host: string, query: string, mode = 'verify-full') => {
       const url = server.url().replace('127.0.0.1', host)
-      const { code, stderr } = await runHere(verifyCommand(), [
-        `${url}?sslmode=verify-full${query}`,
-      ])
+      const { code, stderr } = await runHere(verifyCommand(), [`${url}?sslmode=${mode}${query}`])
       return [code, stderr]
     }
     const refused = (reason: string) => [78, expect.stringContaining(reason)]
@@ -37,17 +39,19 @@ describe.skipIf(!postgres.canLaunch)(`sslmode=verify-full${postgres.note}`, () =
     expect([
       await outcome('localhost', `&${certificate('localhost.crt')}`),
       await outcome('localhost', ''),
+      await outcome('localhost', '', 'require'),
+      await outcome('localhost', '&sslrootcert=system', 'prefer'),
       await outcome('localhost', `&${certificate('other.crt')}`),
       await outcome('127.0.0.1', `&${certificate('localhost.crt')}`),
       await outcome('localhost', `&${certificate('none.crt')}`),
     ]).toEqual([
       [2, 'daicho: the database does not contain a store\n'],
-      refused('self-signed certificate'),
-      refused('self-signed certificate'),
+      ...Array.from({ length: 4 }, () => refused('self-signed certificate')),
       refused("IP: 127.0.0.1 is not in the cert's list"),
       refused(
         `a file of the store's URL cannot be read: ENOENT: no such file or directory, open '${path}'`,
       ),
     ])
+    expect(warnings.filter((message) => message.includes('SSL'))).toEqual([])
   })
 })

@@ -116,7 +116,11 @@ function isIssuer(text: string): boolean {
 const SETTINGS = {
   HOST: textOr('127.0.0.1', 'Address to listen on'),
   PORT: integer(4126, 0, 65_535, 'Port of the ledger; 0 picks a free one'),
-  SYSTEM_FOLDER: text('Folder for all data; if unset, data is lost when the process ends'),
+  SYSTEM_FOLDER: credential(
+    'Folder for all data; if unset, data is lost when the process ends',
+    /^(?!postgres(?:ql)?:\/\/)/,
+    'the path of a folder; STORE takes the URL of a database',
+  ),
   STORE: credential(
     'PostgreSQL database for the data; SYSTEM_FOLDER then has the key of the node',
     /^postgres(?:ql)?:\/\//,
@@ -244,7 +248,8 @@ export function readSettings(environment: Environment): Settings {
     if (given === null) return [name, fallback]
     const value = parse(given)
     if (value !== undefined) return [name, value]
-    const shown = isSecret ? '' : `, not ${JSON.stringify(given.slice(0, 60))}`
+    const mayHoldPassword = isSecret || /^\w+:\/\/[^/]*@/.test(given)
+    const shown = mayHoldPassword ? '' : `, not ${JSON.stringify(given.slice(0, 60))}`
     throw new Exit(EXIT.configuration, `${name} must be ${expected}${shown}`)
   })
   // The type is correct, because `read` has one entry for each name in SETTINGS.

@@ -413,11 +413,17 @@ function passwordMissing(): StoreError {
   return new StoreError('STORE_UNAVAILABLE', message)
 }
 
-/** Returns a URL for each host of `url`, because the driver supports only one host. */
+/**
+ * Returns a URL for each host of `url`, because the driver supports only one host. The driver verifies the server for
+ * each mode that encrypts, but prints a warning for modes other than `verify-full`, and takes `system` for a file.
+ */
 function splitHosts(url: string): string[] {
   const parts = /^(postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)([^/?#]*)(.*)$/.exec(url)
   if (parts === null) throw invalidUrl()
-  const [, start, hosts = '', rest] = parts
+  const [, start, hosts = '', tail = ''] = parts
+  const rest = tail
+    .replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
+    .replace(/([?&])sslrootcert=system(?=&|$)/, '$1')
   return hosts.split(',').map((host) => `${start}${host}${rest}`)
 }
 
