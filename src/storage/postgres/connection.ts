@@ -404,7 +404,9 @@ function newClient(config: pg.ClientConfig): pg.Client {
  * driver's error.
  */
 function invalidUrl(): StoreError {
-  return new StoreError('STORE_UNAVAILABLE', 'the URL of the store is not valid')
+  const message =
+    'the URL of the store is not valid; #, /, ? and % in a password must be percent-encoded, or set PGPASSWORD'
+  return new StoreError('STORE_UNAVAILABLE', message)
 }
 
 function passwordMissing(): StoreError {
