@@ -52,6 +52,8 @@ describe('load and dump with a data folder', () => {
       const over = await runDaicho(['load', 'fruit', file, flag, file], settings)
       expect([over.code, over.stderr]).toEqual([2, expect.stringContaining('is the input itself')])
     }
+    const missing = ['--refused', join(work, 'none', 'refused.ndjson')]
+    expect((await runDaicho(['load', 'fruit', file, ...missing], settings)).code).toBe(2)
     for (const name of ['ledger.db', 'node.key']) {
       const over = await runDaicho(['dump', 'fruit', '--out', join(folder, name)], settings)
       expect([over.code, over.stderr]).toEqual([

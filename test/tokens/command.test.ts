@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { answering } from '../support/answering.ts'
 import { runDaicho, serveLedger, startDaicho } from '../support/daicho.ts'
 import { AUDIENCE, createSigningKey, startIssuer } from '../support/issuer.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
@@ -39,6 +40,10 @@ it('issues a token that a running node accepts until the token is revoked', asyn
   expect(listed.stdout).toMatch(
     new RegExp(`^${jti}  reporting  db:\\*:read ledger:read  used \\S+Z  REVOKED\n$`),
   )
+
+  const other = await answering(200, '{}')
+  await runDaicho(['token', 'list', '--url', other.url.replace('127.0.0.1', '0.0.0.0')], env)
+  expect(other.requests).toEqual(['GET /api/config/tokens'])
 
   const plain = await runDaicho(['token', 'mint', '--scope', 'db:a:b:write'], env)
   expect(plain.stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)

@@ -32,6 +32,7 @@ export async function runErase(db: string, flags: Flags): Promise<void> {
     ...(reason === undefined ? {} : { reason }),
   }
   const database = connectNode(flags, { timeoutMs: TIMEOUT_MS }).database(db)
+  const done = dryRun === true ? 'would be erased' : 'erased'
   let total: ErasedItems = { items: 0, revisions: 0 }
   await withProgress('erasing', async (line) => {
     for (const some of splitIds(ids)) {
@@ -42,12 +43,14 @@ export async function runErase(db: string, flags: Flags): Promise<void> {
       }
       const selection = some === null ? chosen : { ...chosen, ids: some }
       const erased = await database.erase({ ...selection, progress }).catch((error: unknown) => {
-        throw nodeExit(error, flags)
+        const exit = nodeExit(error, flags)
+        if (!(exit instanceof Exit) || total.revisions === 0) throw exit
+        const message = `${exit.message}; ${formatAmounts(total)} ${done} before`
+        throw new Exit(exit.code, message, { cause: error })
       })
       progress(erased)
     }
   })
-  const done = dryRun === true ? 'would be erased' : 'erased'
   print(json, { status: true, ...total }, `${formatAmounts(total)} ${done}`)
 }
 

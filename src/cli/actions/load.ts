@@ -86,8 +86,7 @@ export async function runLoad(
       ...{ id: flags.id ?? null, attachments: flags.attachments },
     })
     const { file, id, progress } = state
-    await requireSameDatabases(state, target)
-    const refusals = new RefusalReport(flags.refused, progress.position.counts.refused)
+    const refusals = await prepareLoad(state, target, flags)
     const stopListening = beforeSignal(() => endInterrupted(state))
     const loading = withProgress('loading', (line) =>
       onStore(async () => {
@@ -143,17 +142,28 @@ function openState({ state, resume }: LoadFlags, identity: LoadIdentity) {
   return { path, file, id: file.load, progress: file.progress }
 }
 
-/** Errors: Exit (usage) if a database of the interrupted load was deleted since then. */
-async function requireSameDatabases(
-  { path, progress }: ReturnType<typeof openState>,
+/**
+ * Opens the file of --refused. Errors: Exit (usage) if it cannot be written, or if a database of the interrupted load was
+ * deleted since then.
+ */
+async function prepareLoad(
+  { path, file, progress }: ReturnType<typeof openState>,
   target: LoadTarget,
-): Promise<void> {
+  { refused, resume }: LoadFlags,
+): Promise<RefusalReport> {
   for (const [db, known] of progress.databases) {
     const creation = await target.findCreation(db)
     if (creation === known) continue
     const what = `database ${db} was deleted${creation === null ? '' : ' and created again'}`
     const hint = `to load everything, remove ${path}`
     throw new Exit(EXIT.usage, `this load cannot be resumed: ${what} since then; ${hint}`)
+  }
+  try {
+    return new RefusalReport(refused, progress.position.counts.refused)
+  } catch (error) {
+    // Otherwise the next load would be refused because of this one, which loaded nothing.
+    file?.close(resume === true)
+    throw error
   }
 }
 

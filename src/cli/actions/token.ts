@@ -1,3 +1,4 @@
+import { serverUrl } from '../../base/url.ts'
 import {
   type IssuedToken,
   issueApiToken,
@@ -36,12 +37,17 @@ export async function runTokenMint({
   print(json, { token, jti, subject, expires_at }, token)
 }
 
+/** Host names of this computer. */
+const LOCAL = /^(?:(?:.+\.)?localhost|127(?:\.\d+){3}|\[::1\])$/
+
 interface ListFlags extends NodeFlags {
   readonly url: string
 }
 
 export async function runTokenList({ url, token, json }: ListFlags): Promise<void> {
-  const own = token === undefined ? await ownToken() : null
+  // Another computer must not get a token of this one.
+  const isLocal = LOCAL.test(new URL(serverUrl(url)).hostname)
+  const own = token === undefined && isLocal ? await ownToken() : null
   const node = { url, token: token ?? own?.token }
   const reply = await callNode(node, 'GET /api/config/tokens', {})
   const tokens = reply.tokens.filter(({ jti }) => jti !== own?.jti)

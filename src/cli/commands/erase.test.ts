@@ -1,4 +1,5 @@
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import { answering } from '../../../test/support/answering.ts'
 import { runHere } from '../../../test/support/command.ts'
 import { type LedgerNode, startLedgerNode } from '../../../test/support/ledger-node.ts'
 import { eraseCommand } from './erase.ts'
@@ -46,4 +47,11 @@ it('exits with code 2 unless items are selected in one way, and with code 1 if t
     1,
     expect.stringMatching(/^daicho: the node rejected the request: filter\/where\/left\/over/),
   ])
+})
+
+it('tells what is erased if a later request of a long erasure fails', async () => {
+  const { url } = await answering(200, '{"status":true,"items":3,"revisions":5,"cursor":"1.0"}')
+  const ended = await runHere(eraseCommand(), ['people', '--url', url, '--deleted'])
+  expect([ended.code, ended.stdout]).toEqual([1, ''])
+  expect(ended.stderr).toMatch(/; 10 revisions of 6 items erased before\n$/)
 })

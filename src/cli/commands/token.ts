@@ -32,7 +32,7 @@ export function tokenCommand(): Command {
     .action(run('runTokenList'))
   const aboutToken =
     'token with the scope node:admin, or a file that contains it; if omitted, the command uses a token ' +
-    'that it signs with the key in the folder, valid for one minute'
+    'that it signs with the key in the folder, valid for one minute, for a node on this computer'
   addNodeOptions(listCommand, LOCAL_NODE, aboutToken)
   command
     .command('revoke')
