@@ -231,7 +231,7 @@ const LINES_MAX: Readonly<Record<string, number>> = {
   exchange: 2_690,
   filter: 1_190,
   gateway: 2_410,
-  'guarded-path': 210,
+  'guarded-path': 230,
   http: 3_660,
   ledger: 19_520,
   network: 10_350,

@@ -1,4 +1,5 @@
-import type { FastifyReply } from 'fastify'
+import { hash } from 'node:crypto'
+import type { FastifyReply, onRequestAsyncHookHandler } from 'fastify'
 import type { Clock } from '../base/clock.ts'
 import { isJsonObject } from '../base/json.ts'
 import { Type } from '../base/shape.ts'
@@ -14,6 +15,8 @@ import {
 } from '../http/index.ts'
 import { grants, type Pairs } from './pairs.ts'
 
+/** Wrong passwords of one client for all ids together; PASSWORD_FAILURES limits those for one id. */
+const CLIENT_FAILURES = { ...PASSWORD_FAILURES, failuresMax: 100 }
 const TOO_MANY = 'Too many wrong passwords. Try again later.'
 const REALM = 'Basic realm="daicho sample", charset="UTF-8"'
 /** Minimum length of an `Authorization` header that the presence filter accepts. Source: specification, B 3. */
@@ -32,32 +35,9 @@ export async function mountGuardedPath(
   pairs: Pairs,
   monotonic: Clock,
 ): Promise<void> {
-  const throttle = new FailureThrottle(monotonic, PASSWORD_FAILURES)
   const methods = acceptAllMethods(app)
   await app.register(async (guarded: HttpApp) => {
-    guarded.addHook('onRequest', async (request, reply) => {
-      reply.header('cache-control', 'no-store')
-      const id = isJsonObject(request.query) ? request.query.id : undefined
-      const client = toClientKey(readAddress(request))
-      const waitMs = throttle.waitMs(client)
-      if (waitMs > 0) {
-        request.reportDenial({ reason: 'TOO_MANY_FAILURES' })
-        return sendText(reply.code(429).header('retry-after', Math.ceil(waitMs / 1_000)), TOO_MANY)
-      }
-      const { authorization } = request.headers
-      if (grants(pairs, id, authorization)) {
-        throttle.clear(client)
-        return
-      }
-      const given = parseBasic(authorization)
-      if (given !== null) {
-        throttle.fail(client)
-        request.reportDenial(
-          failedLogin(given.name, typeof id === 'string' ? pairs.get(id)?.name : undefined),
-        )
-      }
-      return demandCredentials(reply)
-    })
+    guarded.addHook('onRequest', credentialCheck(pairs, monotonic))
     // The schemas are only for the documentation, because the hook has already checked `id`.
     guarded.setValidatorCompiler(() => () => true)
     guarded.get(
@@ -85,6 +65,39 @@ export async function mountGuardedPath(
       handler: async () => ({ status: true as const }),
     })
   })
+}
+
+/** Returns the hook that requires the credentials of the requested id, and throttles wrong passwords. */
+function credentialCheck(pairs: Pairs, monotonic: Clock): onRequestAsyncHookHandler {
+  const byId = new FailureThrottle(monotonic, PASSWORD_FAILURES)
+  const byClient = new FailureThrottle(monotonic, CLIENT_FAILURES)
+  return async (request, reply) => {
+    reply.header('cache-control', 'no-store')
+    const id = isJsonObject(request.query) ? request.query.id : undefined
+    const client = toClientKey(readAddress(request))
+    // The same for unknown ids, so that a 429 does not tell which ids exist.
+    const idKey = hash('sha256', JSON.stringify([client, id ?? null]))
+    const waitMs = Math.max(byId.waitMs(idKey), byClient.waitMs(client))
+    if (waitMs > 0) {
+      request.reportDenial({ reason: 'TOO_MANY_FAILURES' })
+      return sendText(reply.code(429).header('retry-after', Math.ceil(waitMs / 1_000)), TOO_MANY)
+    }
+    const { authorization } = request.headers
+    if (grants(pairs, id, authorization)) {
+      // Does not clear the client, because with an own id it could guess the passwords of others without end.
+      byId.clear(idKey)
+      return
+    }
+    const given = parseBasic(authorization)
+    if (given !== null) {
+      byId.fail(idKey)
+      byClient.fail(client)
+      request.reportDenial(
+        failedLogin(given.name, typeof id === 'string' ? pairs.get(id)?.name : undefined),
+      )
+    }
+    return demandCredentials(reply)
+  }
 }
 
 /**

@@ -220,7 +220,6 @@ describe('malformed credentials', () => {
       '%00',
       '%zz',
     ]) {
-      // A listener of its own, because an address may send only 20 wrong ids.
       const own = await startSamples()
       for (const query of [`id=${id}`, `${id}=demo`, `id[${id}]=demo`, `id=demo&id=${id}`]) {
         const { status, text } = await own.call('GET', `/hello?${query}`, { headers })
@@ -228,6 +227,22 @@ describe('malformed credentials', () => {
       }
       await own.close()
     }
+  })
+
+  it('credentials of one id do not reset the wrong passwords for another, and an address may send 100', async () => {
+    const own = await startSamples({
+      pairs: { mine: { name: 'm', password: 'm' }, other: { name: 'o', password: 'o' } },
+    })
+    const status = async (id: string, name: string, password: string) =>
+      (await own.call('GET', `/hello?id=${id}`, { headers: basic(name, password) })).status
+    for (let n = 0; n < 20; n += 1) {
+      expect(await status('mine', 'm', 'm')).toBe(200)
+      expect(await status('other', 'o', `${n}`)).toBe(401)
+    }
+    expect([await status('other', 'o', 'o'), await status('mine', 'm', 'm')]).toEqual([429, 200])
+    for (let n = 0; n < 80; n += 1) expect(await status(`${n}`, 'o', 'o')).toBe(401)
+    expect(await status('mine', 'm', 'm')).toBe(429)
+    await own.close()
   })
 
   it('malformed credentials are decoded as Latin-1 if they are not UTF-8', async () => {
