@@ -201,4 +201,10 @@ it('an array of transactions is submitted one by one, up to the first that fails
     'transaction 1 of the list failed, and the 1 before it are recorded: too much',
   ])
   expect((await node.send('GET', '/api/Fill')).json).toHaveLength(3)
+  const tooLong = "const b = box(); b.note = 'x'.repeat(10_500_000); await boxes.add(b)"
+  const long = await node.send('POST', '/api/Ask', [{ code: 'return 1' }, { code: tooLong }])
+  expect([long.status, long.json.error]).toMatchObject([
+    413,
+    { code: 'ITEM_TOO_LARGE', message: expect.stringMatching(/^transaction 1 of .* 1 before it/) },
+  ])
 })

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { CodedError } from '../../base/coded-error.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import {
   disconnection,
@@ -112,8 +113,10 @@ async function submitAll(
     try {
       answers.push(await submitOne(networkRequest, type, each))
     } catch (error) {
-      if (!(error instanceof NetworkError)) throw error
+      if (!(error instanceof CodedError)) throw error
       const message = `transaction ${at} of the list failed, and the ${at} before it are recorded: ${error.message}`
+      if (!(error instanceof NetworkError))
+        throw new CodedError(String(error.code), message, { cause: error })
       const problems = error.problems.map((each) => ({ ...each, path: `/${at}${each.path}` }))
       throw new NetworkError(error.code, message, { problems, cause: error })
     }
