@@ -214,6 +214,11 @@ describe('a missing resource, an unknown type or a wrong method', () => {
     expect((await refused('GET', '/nowhere/api/Thing')).code).toBe('NETWORK_NOT_FOUND')
   })
 
+  it('refuses at, instead of showing the current state for a past one', async () => {
+    for (const path of ['Thing?at=0', 'Thing/1?at=0', 'Thing/1/history?at=0'])
+      expect(await refused('GET', `/api/${path}`)).toMatchObject({ statusCode: 400 })
+  })
+
   it('returns 405 with Allow for a wrong method', async () => {
     for (const [method, path, allow] of [
       ['PATCH', '/api/Thing', 'GET, HEAD, POST, PUT, DELETE'],

@@ -177,6 +177,10 @@ async function answer(
     requireMethod(request, ['GET', 'HEAD'])
     return sendListing(reply, await network.query(id, query, caller, disconnection(reply)))
   }
+  if (Object.hasOwn(query, 'at')) {
+    const message = 'a network shows only its current state; the ledger shows past states'
+    throw new HttpRefusal(400, 'REQUEST_INVALID', message)
+  }
   const type = aliases.find(top)
   const isHistory = more.length === 1 && more[0] === 'history'
   if (type === null || (more.length > 0 && !isHistory)) {
