@@ -5,8 +5,11 @@
  * fillers, separators, unassigned characters and lone surrogates.
  */
 const HIDDEN = String.raw`[[\p{C}\p{DI}\p{Z}]--[\x20]]`
-/** Characters that look like another one, such as the sign for ohms. Source: Unicode Standard Annex 15, singletons without ideographs. */
-const SINGLES = String.raw`[\u0340\u0341\u0343\u0374\u037e\u0387\u1fef\u1ffd\u2126\u212a\u212b\u2329\u232a]`
+/**
+ * Characters that look like another one in every text: singletons without ideographs (Unicode Standard Annex 15), such as
+ * the sign for ohms; hyphens, dots, colons and slashes; a few letters and Roman numerals; radicals of Han; mathematical letters.
+ */
+const SINGLES = String.raw`[\u0340\u0341\u0343\u0374\u037e\u0387\u1fef\u1ffd\u2126\u212a\u212b\u2329\u232a\u01c3\u0261\u2011\u2024\u2044\u2215\u2236\ua789\u216c-\u216f\u217c-\u217f\u2e80-\u2fd5\u{1d400}-\u{1d7ff}]`
 /**
  * Characters with up to four marks, and parts of a syllable of Hangul, which may look like one character; and other marks,
  * because they would cover other characters.
@@ -16,8 +19,10 @@ const CLUSTERS = String.raw`([\u1100-\u115f][\u1160-\u11ff]+|[\P{M}--"][\p{M}--\
 const KEPT = String.raw`((?=[\p{ExtPict}\p{RI}]|[#*\d]\ufe0f)\p{RGI_Emoji}|(?<=[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}])\u3000(?=[\p{L}\p{N}]))`
 /** Spaces at both ends, and spaces after a space, because HTML does not show them. */
 const SPACES = '^ +| +$|(?<= ) +'
+/** All backslashes of a run. The search never starts inside of one, because that would take quadratic time. */
+const RUN = String.raw`(?<!\\)\\+`
 /** Backslashes that could be taken for the start of an escape. */
-const BACKSLASHES = String.raw`\\+(?=u\{|${HIDDEN}|${SINGLES}|\p{M}| +$)`
+const BACKSLASHES = String.raw`${RUN}(?=u\{|${HIDDEN}|${SINGLES}|\p{M}| +$)`
 const IN_TEXT = new RegExp(
   `${KEPT}|${BACKSLASHES}|${HIDDEN}|${SPACES}|${SINGLES}|${CLUSTERS}`,
   'gv',
@@ -30,15 +35,35 @@ const RIGHT = String.raw`[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10
 const WORD = String.raw`[${RIGHT}&&\p{L}][${RIGHT}&&[\p{L}\p{M}]]*`
 const FROM_RIGHT = new RegExp(`${WORD}(?: ${WORD})*|${RIGHT}`, 'gv')
 
+/** Latin letters of the usual width. */
+const LATIN = String.raw`[\p{sc=Latn}--[\uff21-\uff5a]]`
+/** The letters of units and differences, which stand beside Latin ones without a mark: 5 μm, kΩ, Δt. */
+const UNITS = String.raw`\u0394\u03a9\u03bc`
+/** Letters and digits of scripts with look-alikes of Latin, and wide letters. */
+const OTHER = String.raw`[[\p{sc=Cyrl}\p{sc=Grek}\p{sc=Armn}\p{sc=Cher}\p{sc=Copt}\p{sc=Lisu}\p{Nd}\uff21-\uff5a]--[\d\uff10-\uff19${UNITS}]]`
+const LETTER = String.raw`[${LATIN}${OTHER}${UNITS}\p{M}\d]`
+/** A word of Cyrillic or Greek letters that all look like Latin ones. Source: Unicode Technical Standard 39, confusables. */
+const ALIKE =
+  /^\\*[\d\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c-\u041e\u0420-\u0423\u0425\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0475\u04bb\u04c0\u04cf\u0501\u051a-\u051d\u0391\u0392\u0395-\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03b1\u03b3\u03b9\u03ba\u03bd\u03bf\u03c1\u03c5\u03c7]+$/
+const HAS_LATIN = new RegExp(LATIN, 'v')
+const HAS_OTHER = new RegExp(OTHER, 'v')
+const OTHERS = new RegExp(String.raw`${RUN}(?=${OTHER})|${OTHER}`, 'gv')
+const WORDS = new RegExp(String.raw`(?:${RUN})?${LETTER}+`, 'gv')
+/** An escape, or words that signs connect, as in an address of mail. */
+const CONNECTED = String.raw`(?:${RUN})?(?:${LETTER}|[\-_.@:\/+])+`
+const IN_VISIBLE = new RegExp(String.raw`\\u\{[0-9a-f]+\}|${CONNECTED}`, 'gv')
+const IN_VISIBLE_JSON = new RegExp(String.raw`\\(?:u[0-9a-fA-F]{4}|[^u])|${CONNECTED}`, 'gv')
+
 /**
  * Returns a name, an id or another text of a user so that no two different texts look the same: invisible characters
- * become escapes, such as `\u{202e}`, and text from right to left does not change the order of its surroundings.
+ * become escapes, such as `\u{202e}`, so do look-alikes of Latin letters, and text from right to left does not change the order of its surroundings.
  */
 export function visible(text) {
   if (PLAIN.test(text)) return text
   const toEscapes = (found) =>
     Array.from(found, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`).join('')
-  return isolated(text.replace(IN_TEXT, (...match) => escaped(match, toEscapes)))
+  const shown = text.replace(IN_TEXT, (...match) => escaped(match, toEscapes))
+  return isolated(withMarkedScripts(shown, IN_VISIBLE, toEscapes))
 }
 
 /** Returns a match of IN_TEXT or IN_JSON with the escapes that it needs. */
@@ -58,7 +83,19 @@ export function visibleJson(json) {
     const units = Array.from({ length: found.length }, (_, at) => found.charCodeAt(at))
     return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('')
   }
-  return isolated(json.replace(IN_JSON, (...match) => escaped(match, toEscapes)))
+  const shown = json.replace(IN_JSON, (...match) => escaped(match, toEscapes))
+  return isolated(withMarkedScripts(shown, IN_VISIBLE_JSON, toEscapes))
+}
+
+/**
+ * Returns `shown` with escapes for letters of other scripts in words that also have Latin letters, and for words that look
+ * Latin beside a Latin one: one cannot tell the Cyrillic `а` of `\\u{430}dmin` from the Latin letter. Texts in one script stay.
+ */
+function withMarkedScripts(shown, parts, toEscapes) {
+  if (!HAS_OTHER.test(shown) || !HAS_LATIN.test(shown)) return shown
+  const isMisleading = (word) => HAS_OTHER.test(word) && (HAS_LATIN.test(word) || ALIKE.test(word))
+  const marked = (word) => (isMisleading(word) ? word.replace(OTHERS, toEscapes) : word)
+  return shown.replace(parts, (part) => (HAS_LATIN.test(part) ? part.replace(WORDS, marked) : part))
 }
 
 /** Returns a text of several lines with `visible` lines. Tabs, and spaces, which such a text shows, stay as they are. */

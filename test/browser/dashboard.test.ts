@@ -556,7 +556,12 @@ describe('databases and items', () => {
   it('shows markup as text and hidden characters as escapes, in names, ids, values and titles', async () => {
     const node = await startNode()
     const hostile: readonly (readonly [name: string, shown: string])[] = [
-      ['<script>document.title="owned"<∕script><img src=x onerror=alert(1)>', ''],
+      [
+        '<script>document.title="owned"<\u2215script><img src=x onerror=alert(1)>',
+        '<script>document.title="owned"<\\u{2215}script><img src=x onerror=alert(1)>',
+      ],
+      ['р\u0430ypal', '\\u{440}\\u{430}ypal'],
+      ['оса', ''],
       ['a\u202elive', 'a\\u{202e}live'],
       ['zero\u200bwidth', 'zero\\u{200b}width'],
       [' outer  spaces\u00a0', '\\u{20}outer \\u{20}spaces\\u{a0}'],

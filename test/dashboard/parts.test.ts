@@ -122,6 +122,14 @@ it.each([
   ['שלום', '\u2067שלום\u2069'],
   ['שלום עולם 12', '\u2067שלום עולם\u2069 12'],
   ['12 שלום, x', '12 \u2067שלום\u2069, x'],
+  ['р\u0430ypal', '\\u{440}\\u{430}ypal'],
+  ['п\u0430п\u0430 оса Ωμέγα', 'папа оса Ωμέγα'],
+  ['п\u0061па', '\\u{43f}a\\u{43f}\\u{430}'],
+  ['live-\u0430 x.\u0391', 'live-\\u{430} x.\\u{391}'],
+  ['IT-компания, файл.txt, 山田A社', 'IT-компания, файл.txt, 山田A社'],
+  ['5 μm, kΩ, ＡＢＣ商事, B１F', '5 μm, kΩ, ＡＢＣ商事, B１F'],
+  ['p\uff41y l\u0966ve', 'p\\u{ff41}y l\\u{966}ve'],
+  ['C:\\\u0440ay a\u2011b\u2f08', 'C:\\u{5c}\\u{440}ay a\\u{2011}b\\u{2f08}'],
   ['٣٤', '\u2067٣\u2069\u2067٤\u2069'],
 ])('shows %j as %j, and copies it as it is', (text, shown) => {
   expect([visible(text), originalText(shown)]).toEqual([shown, text])
@@ -129,7 +137,7 @@ it.each([
 
 it('no two different texts look the same, and JSON stays the same JSON', () => {
   const unit = fc.constantFrom(
-    ...'ab \\u{}20"\u202e\u200b\u3000\u00a0\u0301\ud83d\ude00\n山אéeàか\u3099がÅ\u212b',
+    ...'ab \\u{}20"\u202e\u200b\u3000\u00a0\u0301\ud83d\ude00\n山אéeàか\u3099がÅ\u212bрп\uff41n',
   )
   fc.assert(
     fc.property(fc.string({ unit }), (text) => {
@@ -141,6 +149,11 @@ it('no two different texts look the same, and JSON stays the same JSON', () => {
   )
   expect(toFileName('fruit\u202egnp/a:b.csv')).toBe('fruit_u{202e}gnp_a_b.csv')
   expect(visibleText('a  b\n\tc\u202e')).toBe('a  b\n\tc\\u{202e}')
+})
+
+it('shows long runs of backslashes in linear time', () => {
+  const text = `\u00e9${'\\'.repeat(100_000)} п`
+  expect(visible(text)).toBe(text)
 })
 
 /**

@@ -51,12 +51,16 @@ export function Button(
   )
 }
 
-/** A labelled input. Calls `change` on every input; use `onChange` for the value after the input. */
+/**
+ * A labelled input, with its value below it if the input does not show all of its characters. Calls `change` on every
+ * input; use `onChange` for the value after the input.
+ */
 export function Field(
   props: { label: string; change?: (value: string) => void } & JSX.IntrinsicElements['input'],
 ): JSX.Element {
   const { label, change, ...input } = props
   const id = useId()
+  const text = input.type === 'password' ? '' : `${input.value ?? ''}`
   return (
     <div>
       <label for={id}>{label}</label>
@@ -67,6 +71,7 @@ export function Field(
         onInput={({ currentTarget }) => change?.(currentTarget.value)}
         {...input}
       />
+      {visible(text) !== text && <small>{visible(text)}</small>}
     </div>
   )
 }

@@ -1,5 +1,4 @@
 import type { JSX } from 'preact'
-import { visible } from '../../../base/visible.js'
 import { t } from '../language/language.ts'
 import type { TypedValue, ValueType } from '../text/conditions.ts'
 import { Choice, Field } from './layout.tsx'
@@ -42,7 +41,6 @@ export function TypedField(props: {
           change={(typed) => change({ text: typed })}
         />
       )}
-      {visible(text) !== text && <small>{visible(text)}</small>}
     </>
   )
 }
