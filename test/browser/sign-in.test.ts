@@ -2,6 +2,7 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { buildDashboard } from '../../scripts/build-dashboard.ts'
+import { expectAccessible } from '../support/accessibility.ts'
 import { launchBrowser } from '../support/browser.ts'
 import { acceptTokens, startIssuer } from '../support/issuer.ts'
 import { CREDENTIALS, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
@@ -38,10 +39,10 @@ async function startSignInNode(): Promise<{ node: LedgerNode; issuer: RealIssuer
   return { node, issuer }
 }
 
-async function openPage(address: string, credentials = false) {
+async function openPage(address: string, credentials = false, locale = 'en') {
   const { name: username, password } = CREDENTIALS
   const context = await browser.newContext({
-    locale: 'en',
+    locale,
     ...(credentials ? { httpCredentials: { username, password } } : {}),
   })
   onTestFinished(() => context.close())
@@ -113,8 +114,14 @@ it('refuses a code that the page has not asked for, and shows the error of the i
   const { page } = await openPage(`${node.url}/?code=stolen&state=other`)
   await page.getByText('this page did not start this sign-in; sign in again').waitFor()
   expect(page.url()).toBe(`${node.url}/`)
-  await page.goto(`${node.url}/?error=access_denied&error_description=not+today&state=x`)
-  await page.getByText('not today').waitFor()
+  const text = encodeURIComponent(`<b>р\u0430y \u202etoday ${'x'.repeat(100)}`)
+  const failed = `${node.url}/?error=access_denied&error_description=${text}&state=x`
+  await page.goto(failed)
+  await page.getByText('<b>\\u{440}\\u{430}y \\u{202e}today').waitFor()
+  await expectAccessible(page, 'sign-in-failed')
+  const { page: japanese } = await openPage(failed, false, 'ja')
+  await japanese.getByText('\\u{202e}today').waitFor()
+  await expectAccessible(japanese, 'sign-in-failed-ja', null, false)
 })
 
 it('also accepts the name and the password of the node', async () => {

@@ -44,11 +44,14 @@ export function WholeJson(props: { value: unknown }): JSX.Element {
   return <LongText text={visibleJson(JSON.stringify(props.value, null, 2))} />
 }
 
+/** Characters from which lines break anywhere: Chromium needs seconds to find the breaks of a word of this length. */
+const VERY_LONG = 100_000
+
 /** A multi-line text. A long text can be scrolled with the mouse and with the keyboard. */
 export function LongText(props: { text: string }): JSX.Element {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable text must be reachable by keyboard
-    <pre class="json" tabIndex={0}>
+    <pre class={props.text.length < VERY_LONG ? 'json' : 'json very-long'} tabIndex={0}>
       <code>{props.text}</code>
     </pre>
   )
