@@ -79,7 +79,7 @@ export function swaggerPage(page: SwaggerPage): string {
     head: `<meta name="document" content="${escapeHtml(page.document)}">
 <link rel="stylesheet" href="${at('swagger-ui.css')}">
 <link rel="stylesheet" href="${at('swagger.css')}">`,
-    main: `<div id="content" class="container" tabindex="-1"><div id="swagger-ui"></div></div>
+    main: `<main id="content" class="container" tabindex="-1"><div id="swagger-ui"></div></main>
 <script src="${at('swagger-ui-bundle.js')}"></script>
 <script type="module" src="${at('swagger-start.js')}"></script>`,
   })
