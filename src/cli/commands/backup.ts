@@ -10,7 +10,11 @@ export function backupCommand(): Command {
     .argument('<to>', 'folder for the backups; the name of a backup is its time')
     .option('--without-keys', 'leave out node.key and token-keys.json')
     .option('--no-verify', 'do not verify the copy')
-    .option('--keep <number>', 'number of backups to keep; older backups are removed', parseKeep)
+    .option(
+      '--keep <number>',
+      'number of backups to keep; older backups of this node are removed',
+      parseKeep,
+    )
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',

@@ -217,6 +217,13 @@ async function missingBlob(
   }
 }
 
+/** Returns the server id of a backup, or null if its store cannot be read. */
+async function findServerId(folder: string): Promise<number | null> {
+  const store = await openStoreReader(folder, { frozen: true }).catch(() => null)
+  await store?.close()
+  return store?.serverId ?? null
+}
+
 /** Lists the names of the backups in `to`, oldest first. */
 async function listBackups(to: string): Promise<string[]> {
   return (await readdir(to)).filter((name) => BACKUP_NAME.test(name)).sort()
@@ -231,12 +238,20 @@ async function freeName(to: string, nowMs: number): Promise<string> {
 }
 
 /**
- * Removes all but `keep` backups in `to`: keeps the backup `made`, and the newest of the others. The name of another
- * backup may be in the future, if the clock was wrong. Returns the removed names. Renames each backup before removing it,
- * so that a crash leaves no incomplete backup.
+ * Removes all but `keep` backups of one node in `to`: keeps the backup `made`, and the newest of the others. The name of
+ * another backup may be in the future, if the clock was wrong. Returns the removed names. Renames each backup before
+ * removing it, so that a crash leaves no incomplete backup.
  */
-export async function dropOldBackups(to: string, keep: number, made: string): Promise<string[]> {
-  const others = (await listBackups(to)).filter((name) => name !== basename(made))
+export async function dropOldBackups(
+  to: string,
+  keep: number,
+  made: { readonly path: string; readonly serverId: number },
+): Promise<string[]> {
+  const others: string[] = []
+  for (const name of await listBackups(to)) {
+    const isOther = name !== basename(made.path)
+    if (isOther && (await findServerId(join(to, name))) === made.serverId) others.push(name)
+  }
   const old = others.slice(0, Math.max(0, others.length - (keep - 1)))
   for (const name of old) await rename(join(to, name), join(to, EXPIRED + name))
   for (const name of await readdir(to)) {
