@@ -86,7 +86,9 @@ async function checkStore(folder: string, { STORE }: Settings): Promise<Finding[
     return [...warnings, ['key', 'ok', 'there is no store yet']]
   const store = await openStoreReader(STORE ?? folder, { frozen: false })
   try {
-    const clock = checkClock(systemClock.now(), (await store.head(store.serverId))?.timestamp ?? 0)
+    const newestMs = (await store.head(store.serverId))?.timestamp ?? 0
+    // Read after the block, which a running node may have added at this moment.
+    const clock = checkClock(systemClock.now(), newestMs)
     const missing = `${KEY_FILE} is missing: put the key of the store back`
     const what = files.key === 'missing' ? missing : await signingFinding(store, files)
     if (what !== null) return [...warnings, ['key', 'problem', what], clock]
