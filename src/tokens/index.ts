@@ -18,6 +18,7 @@ export {
   EVERY_SCOPE,
   isSubject,
   may,
+  mayReadEvery,
   type Need,
   type TokenOwner,
 } from './scopes.ts'

@@ -72,6 +72,11 @@ export function may(caller: TokenOwner | null, need: Need): boolean {
   return caller === null || allows(caller.grant, need)
 }
 
+/** Whether `caller` may read every database. */
+export function mayReadEvery(caller: TokenOwner | null): boolean {
+  return caller === null || caller.grant.everyDatabase >= LEVELS.indexOf('read')
+}
+
 /**
  * Returns the `scope` claim for `texts`, in canonical spelling and separated by spaces. The name in
  * `db:<name>:<level>` is percent-encoded as in a path. `*` means every database; `%2A` is the database named `*`.

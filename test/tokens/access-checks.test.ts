@@ -369,6 +369,21 @@ describe('databases', () => {
     expect(await dbs(['ledger:read'])).toEqual([])
   })
 
+  it('databases that one token can read are not shown to another token from a cache of a former state', async () => {
+    const send = async (path: string, scope: string, tag: string) =>
+      node.send('GET', path, undefined, {
+        ...{ 'if-none-match': tag, 'x-access-token': await tokenFor([scope]) },
+      })
+    for (const [path, tag] of [
+      ['/api/dbs?at=1', '"1"'],
+      ['/api/config/diff?from=0&to=1', '"0-1"'],
+    ] as const) {
+      expect((await send(path, 'db:*:read', tag)).status).toBe(304)
+      const { status, headers } = await send(path, 'db:fruit:read', tag)
+      expect([path, status, headers.get('etag')]).toEqual([path, 200, null])
+    }
+  })
+
   it('databases are created with the admin scope, and items with the write scope', async () => {
     const writer = await as(['db:nuts:write'])
     expect((await writer('POST', '/api/nuts')).status).toBe(403)

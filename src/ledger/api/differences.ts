@@ -1,7 +1,7 @@
 import { Type } from '../../base/shape.ts'
 import { turn } from '../../base/turn.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
-import { may, requireScope } from '../../tokens/index.ts'
+import { may, mayReadEvery, requireScope } from '../../tokens/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { differences } from '../read/differences.ts'
 import { findSameReply, findState, PAST_HEADERS } from './as-of.ts'
@@ -61,7 +61,9 @@ export function differenceRoutes(app: HttpApp, ledger: LedgerService): void {
       await turn(true)
       const docs = isFlagSet(query.docs)
       const pages = await differences(ledger.store, { db, from, to, isSelected, docs })
-      const same = await findSameReply(ledger, reply, headers, from, to)
+      // Two tokens get different replies about all databases, which must not have the same entity tag.
+      const tagged = db !== null || mayReadEvery(caller) ? [from, to] : []
+      const same = await findSameReply(ledger, reply, headers, ...tagged)
       if (same !== null) return same
       return sendText(reply, differencesReply(pages, from, to))
     },
