@@ -9,7 +9,7 @@ import type { RequestConditions } from '../write/request-conditions.ts'
 import type { Written } from '../write/unit-of-work.ts'
 import { findSameReply, isHeightText, requireState } from './as-of.ts'
 import { readConditions, readItemConditions, readPrecondition, readStatus } from './conditions.ts'
-import { sendText, setItemHeaders, takeBody } from './replies.ts'
+import { requireRoom, sendText, setItemHeaders, takeBody } from './replies.ts'
 import {
   ChangedItemReply,
   ConditionalHeaders,
@@ -176,9 +176,7 @@ function readRoute(app: HttpApp, ledger: LedgerService): void {
       const { params, query } = request
       const { db, id } = params
       const precondition = readPrecondition(request)
-      const { replyBudget } = request.server
-      // A long item is not read without room for the reply.
-      if (replyBudget.isInUse) replyBudget.require((await ledger.store.itemBytes(db, id)) ?? 0)
+      await requireRoom(request.server, ledger, db, id)
       const asOf = await requireState(ledger, query.at, reply)
       const item =
         asOf === null ? await ledger.read.item(db, id) : await ledger.history.itemAt(db, id, asOf)

@@ -9,7 +9,7 @@ import type { EntryPath, LedgerLog } from '../log/service.ts'
 import type { LedgerState } from '../log/state.ts'
 import { type LogWitness, WITNESS_REQUEST_BYTES_MAX } from '../log/witness.ts'
 import { type LedgerService, requireChain } from '../node/service.ts'
-import { VARY_BY_TOKEN } from './replies.ts'
+import { requireRoom, VARY_BY_TOKEN } from './replies.ts'
 import {
   ChainParams,
   Count,
@@ -201,13 +201,14 @@ function proofRoutes(app: HttpApp, ledger: LedgerService): void {
       reply: TextReply,
       config: { scope: 'db:{db}:read' },
     }),
-    async ({ params: { db, id }, query: { position, current } }, reply) => {
+    async ({ params: { db, id }, query: { position, current }, server }, reply) => {
       const isCurrent = isFlagSet(current)
       if (isCurrent && position !== undefined) {
         const message =
           'position and current cannot be combined: current proves the newest revision'
         throw new HttpRefusal(400, 'REQUEST_INVALID', message)
       }
+      await requireRoom(server, ledger, db, id)
       const file = isCurrent
         ? await requireSignedState(ledger.log).proof(db, id)
         : await ledger.log.proof(db, id, position === undefined ? null : parseEntryPath(position))

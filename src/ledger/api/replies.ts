@@ -11,7 +11,7 @@ import {
   provenBlockJson,
 } from '../../chain/index.ts'
 import { statusOfFilter } from '../../filter/index.ts'
-import { HttpRefusal, ReplyStream } from '../../http/index.ts'
+import { type HttpApp, HttpRefusal, ReplyStream } from '../../http/index.ts'
 import type { FoundItem, StoredRevision } from '../../storage/index.ts'
 import { LedgerError, statusOfLedger } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
@@ -223,6 +223,16 @@ export function blockListReply(
   proof: boolean,
 ): Readable {
   return listStream(listText('ledgers', pages, proof ? provenBlockJson : blockJson), range)
+}
+
+/** Refuses a reply about a long item before the item is read, unless there is room for it. Errors: HttpRefusal (503). */
+export async function requireRoom(
+  { replyBudget }: Pick<HttpApp, 'replyBudget'>,
+  { store }: LedgerService,
+  db: string,
+  id: string,
+): Promise<void> {
+  if (replyBudget.isInUse) replyBudget.require((await store.itemBytes(db, id)) ?? 0)
 }
 
 /** Adds the header with the position of the last change. */

@@ -1,6 +1,6 @@
 import { isJsonObject } from '../../base/json.ts'
+import { turn } from '../../base/turn.ts'
 import {
-  type Block,
   entryBundle,
   type Head,
   hasTile,
@@ -189,22 +189,13 @@ export class LedgerLog {
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, POSITION_INVALID, LOG_….
    */
   async proof(db: string, id: string, path: EntryPath | null): Promise<string> {
-    const { block, index } = await this.#requireEntry(db, id, path)
-    const signed = await this.#signing.covering(block.height + 1)
-    const note = await this.#cosigned(signed)
-    const opening = toOpening(block, index)
-    const { height } = block
-    const inclusion = await proveInclusion(height, signed.size, this.#readNodes)
-    return proofFileText({ opening, height, path: inclusion, checkpoint: note })
-  }
-
-  async #requireEntry(
-    db: string,
-    id: string,
-    path: EntryPath | null,
-  ): Promise<{ block: Block; index: number }> {
     const database = await requireDatabase(this.#store, db)
     const { height, index } = path ?? (await this.#currentPath(db, id))
+    const size = Math.min(height + 1, await this.#committed())
+    const signed = await this.#signing.covering(size)
+    const note = await this.#cosigned(signed)
+    // Reads the block only now: a block of 10 MB must not wait in memory, and takes long to read and to encode.
+    await turn()
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
     const text = block?.height === height ? block.entries[index] : undefined
     // An earlier database of this name may have had an item with this id, which is no more readable.
@@ -215,7 +206,9 @@ export class LedgerLog {
         `there is no entry of item ${id} of ${db} at this position`,
       )
     }
-    return { block, index }
+    const opening = toOpening(block, index)
+    const inclusion = await proveInclusion(height, signed.size, this.#readNodes)
+    return proofFileText({ opening, height, path: inclusion, checkpoint: note })
   }
 
   async #currentPath(db: string, id: string): Promise<EntryPath> {

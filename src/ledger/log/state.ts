@@ -81,6 +81,8 @@ export class LedgerState {
       if (position === null) return stateProofText({ db, id, ...proven, revision: null })
       const { height, index } = unpackPosition(position)
       const { serverId } = this.#store
+      // A block of 10 MB takes long to read and to encode.
+      await turn()
       const [block] = await this.#store.blocks(serverId, height, 1)
       const opening = block?.height === height ? toOpening(block, index) : null
       if (opening !== null && 'entry' in opening) {

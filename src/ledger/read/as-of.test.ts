@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { HandClock, type LedgerNode, startLedgerNode } from '../../../test/support/ledger-node.ts'
@@ -266,6 +267,24 @@ it('reads differences in small pieces, between which the reading ends if the cli
     for await (const page of pages) sizes.push(page.length)
     expect([db, docs, sizes.length > 20, Math.max(...sizes) <= 128]).toEqual([db, docs, true, true])
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(found)
+  }
+})
+
+it('reads former revisions and proofs in turns, so that those of many long items delay others by one', async () => {
+  await fill()
+  const { history, log, read } = node.service
+  const asOf = await read.asOfHeight(1)
+  for (const one of [
+    () => history.itemAt('fruit', 'x', asOf),
+    () => log.proof('fruit', 'x', null),
+    async () => log.state?.proof('fruit', 'x'),
+  ]) {
+    await one()
+    let done = 0
+    const all = Array.from({ length: 8 }, () => one().then(() => (done += 1)))
+    await setImmediate()
+    expect(done).toBeLessThan(4)
+    await Promise.all(all)
   }
 })
 

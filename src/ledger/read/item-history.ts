@@ -66,6 +66,8 @@ export class ItemHistory {
       return null
     }
     const range = { newestFirst: true, after: before, limit: 1 }
+    // Many clients may ask for long revisions at once.
+    await turn()
     const [last] = await this.#store.revisions(database.created, id, range)
     if (last === undefined || last.kind === 'delete_item') return null
     const { position, text } = last
