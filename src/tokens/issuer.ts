@@ -80,6 +80,8 @@ export class Issuer {
   current(): Published {
     const ageMs = this.#deps.clock.now() - this.#fetchedAt
     if (this.#published !== null && ageMs <= KEYS_VALID_MS) return this.#published
+    // The keys can also be old because the computer was asleep. Then the timer would come minutes later.
+    this.refreshSoon()
     throw this.outage
   }
 

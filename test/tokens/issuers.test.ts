@@ -343,6 +343,10 @@ describe('the keys of an issuer', () => {
     await accepting.refresh()
     expect(await outcome(accepting, token)).toBe('valid')
     expect(accepting.reports[1]).toBe(`the issuer ${issuer.url} is available again`)
+    // Timers stand still while the computer sleeps.
+    issuer.clock.time += 25 * 3_600_000
+    expect(await outcome(accepting, token)).toBe('ISSUER_UNAVAILABLE')
+    await until('the keys are known', async () => (await outcome(accepting, token)) === 'valid')
   })
 
   it('the keys of an issuer are no longer valid once the issuer has withdrawn them, even for tokens seen before', async () => {
