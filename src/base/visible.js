@@ -47,10 +47,10 @@ const ALIKE =
   /^\\*[\d\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c-\u041e\u0420-\u0423\u0425\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0475\u04bb\u04c0\u04cf\u0501\u051a-\u051d\u0391\u0392\u0395-\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03b1\u03b3\u03b9\u03ba\u03bd\u03bf\u03c1\u03c5\u03c7]+$/
 const HAS_LATIN = new RegExp(LATIN, 'v')
 const HAS_OTHER = new RegExp(OTHER, 'v')
-const OTHERS = new RegExp(String.raw`${RUN}(?=${OTHER})|${OTHER}`, 'gv')
-const WORDS = new RegExp(String.raw`(?:${RUN})?${LETTER}+`, 'gv')
+const OTHERS = new RegExp(`${RUN}(?=${OTHER})|${OTHER}`, 'gv')
+const WORDS = new RegExp(`(?:${RUN})?${LETTER}+`, 'gv')
 /** An escape, or words that signs connect, as in an address of mail. */
-const CONNECTED = String.raw`(?:${RUN})?(?:${LETTER}|[\-_.@:\/+])+`
+const CONNECTED = `(?:${RUN})?(?:${LETTER}|[_.@:+]|-|/)+`
 const IN_VISIBLE = new RegExp(String.raw`\\u\{[0-9a-f]+\}|${CONNECTED}`, 'gv')
 const IN_VISIBLE_JSON = new RegExp(String.raw`\\(?:u[0-9a-fA-F]{4}|[^u])|${CONNECTED}`, 'gv')
 

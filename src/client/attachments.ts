@@ -13,7 +13,6 @@ import {
   type Content,
   formatPath,
   type PastOptions,
-  type RequestOptions,
   requireName,
   type Transport,
   type WriteOptions,
@@ -105,13 +104,13 @@ export class AttachmentsClient {
   }
 
   /**
-   * Yields all attachments, ordered by name. An attachment that exists during the whole loop is yielded once. Errors:
-   * ClientError.
+   * Yields all attachments, with `at` of a past state, ordered by name. An attachment that exists during the whole loop is
+   * yielded once. Errors: ClientError.
    */
-  async *list(options: RequestOptions = {}): AsyncGenerator<Attachment> {
+  async *list({ at, ...rest }: PastOptions = {}): AsyncGenerator<Attachment> {
     for (let after: string | undefined; ; ) {
-      const query = { limit: PAGE, after }
-      const call = { method: 'GET', path: formatPath(PATH, this.#item), query, ...options }
+      const query = { limit: PAGE, after, at: requireHeightOrTime(at, 'at') }
+      const call = { method: 'GET', path: formatPath(PATH, this.#item), query, ...rest }
       const { attachments } = await this.#transport.read(
         call,
         jsonWithLists<{ attachments: readonly Attachment[] }>('attachments'),

@@ -94,6 +94,7 @@ it('reads the whole history, and an item and its attachment at an earlier height
     json(200, { status: true, item: first.item }, { 'ledger-position': '7/1.0', etag: '"1.0"' }),
     json(404, { status: false }),
     (response) => response.end('then'),
+    json(200, { status: true, attachments: [] }),
   )
   const fruit = new LedgerClient(node.url).database<{ n: number }>('fruit')
   expect(await collected(fruit.history('x'))).toEqual([first, last])
@@ -101,12 +102,15 @@ it('reads the whole history, and an item and its attachment at an earlier height
   expect(await fruit.read('x', { at: 5 })).toBeNull()
   const { stream } = await fruit.attachments('x').get('a', { at: 3 })
   expect(await new Response(stream).text()).toBe('then')
+  const time = '2026-12-31T23:59:59Z'
+  expect(await collected(fruit.attachments('x').list({ at: time }))).toEqual([])
   expect(node.requests.map(({ path }) => path)).toEqual([
     '/api/fruit/x/history?limit=500',
     '/api/fruit/x/history?limit=500&cursor=1.0',
     '/api/fruit/x?at=3',
     '/api/fruit/x?at=5',
     '/api/fruit/x/attachments/a?at=3',
+    `/api/fruit/x/attachments?limit=500&at=${encodeURIComponent(time)}`,
   ])
 })
 

@@ -111,6 +111,8 @@ const filesRows = (on: ReturnType<typeof files>): Row[] => [
   ['put', 'text', (contentType) => on.put('x', 'y', { contentType })],
   ['get', 'name', (name) => on.get(name)],
   ['get', 'range', (range) => on.get('x', { range })],
+  ['get', 'count', (at) => on.get('x', { at })],
+  ['list', 'count', (at) => collected<unknown>(on.list({ at }))],
   ['delete', 'name', (name) => on.delete(name)],
 ]
 
@@ -128,7 +130,7 @@ beforeEach(async () => {
 it.each([
   ['the client', ledger, ledgerRows, ['serverId', 'databases', 'size']],
   ['a database', database, databaseRows, []],
-  ['the attachments of an item', files, filesRows, ['list']],
+  ['the attachments of an item', files, filesRows, []],
 ])(
   'each method of %s refuses missing and wrong values, and sends no request',
   async (_, make, rowsOf, withoutArguments) => {

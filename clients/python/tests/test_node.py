@@ -76,7 +76,7 @@ class RealNode(unittest.TestCase):
             self.ledger.database("none").read("x")
 
     def test_puts_reads_lists_and_deletes_attachments(self) -> None:
-        self.fruit.create({"id": "plum"})
+        created = int(self.fruit.create({"id": "plum"}).position.split(".")[0])
         on = self.fruit.attachments("plum")
         name = "台帳 %2F?#"
         content = bytes(range(256)) * 1000
@@ -92,6 +92,12 @@ class RealNode(unittest.TestCase):
         with self.refused("ATTACHMENT_NOT_FOUND", 404):
             on.get("empty")
         self.assertEqual(list(on.list()), [made])
+        # The item, `made`, the empty attachment and its deletion are blocks of their own.
+        self.assertEqual((on.get("empty", at=created + 2).content, on.get(name, at=created + 1).content), (b"", content))
+        past = [[each.name for each in on.list(at=created + n)] for n in range(4)]
+        self.assertEqual(past, [[], [name], ["empty", name], [name]])
+        with self.refused("ATTACHMENT_NOT_FOUND", 404):
+            on.get(name, at=created)
         with self.refused("ITEM_NOT_FOUND", 404):
             self.fruit.attachments("none").put("x", b"")
 

@@ -104,6 +104,8 @@ def attachment_rows(ledger: LedgerClient) -> List[Row]:
         ("put", "bytes", lambda content: on.put("x", content)),
         ("put", "text", lambda kind: on.put("x", b"", content_type=kind)),
         ("get", "name", on.get),
+        ("get", "count", lambda at: on.get("x", at=at)),
+        ("list", "count", lambda at: list(on.list(at=at))),
         ("delete", "name", on.delete),
     ]
 
@@ -159,7 +161,7 @@ class WrongArguments(unittest.TestCase):
         self.refuses(self.ledger, ledger_rows(self.ledger), ["server_id", "verifier_key", "databases"])
         self.refuses(self.ledger.database("fruit"), database_rows(self.ledger), ["name"])
         attachments = self.ledger.database("fruit").attachments("x")
-        self.refuses(attachments, attachment_rows(self.ledger), ["list"])
+        self.refuses(attachments, attachment_rows(self.ledger), [])
 
     def refuses(self, on: object, rows: List[Row], without_arguments: List[str]) -> None:
         methods = sorted(name for name in dir(on) if not name.startswith("_"))

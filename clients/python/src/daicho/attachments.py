@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Iterator
 
 from .errors import LedgerError
-from .json_body import require_text, value_invalid
+from .json_body import require_state, require_text, value_invalid
 from .transport import Call, Transport, path_of
 
 PAGE = 500
@@ -49,17 +49,18 @@ class Attachments:
         call = Call("PUT", self._named(name), headers=headers, content=bytes(content))
         return _attachment_in(self._transport.write(call).json().get("attachment"))
 
-    def get(self, name: str) -> AttachmentContent:
-        """Reads the attachment `name` into memory."""
-        reply = self._transport.read(Call("GET", self._named(name)))
+    def get(self, name: str, *, at: int | str | None = None) -> AttachmentContent:
+        """Reads the attachment `name` into memory; with `at`, as of the block of this height, or of the last block up to this time of RFC 3339."""
+        reply = self._transport.read(Call("GET", self._named(name), {"at": require_state(at)}))
         content_type = reply.headers.get("content-type", "application/octet-stream")
         return AttachmentContent(reply.content, content_type, reply.headers.get("etag", ""))
 
-    def list(self) -> Iterator[Attachment]:
-        """Yields all attachments, ordered by name. Each that exists during the whole loop is yielded once."""
+    def list(self, *, at: int | str | None = None) -> Iterator[Attachment]:
+        """Yields all attachments, ordered by name; with `at`, those of that state. Each that exists during the whole loop is yielded once."""
+        state = require_state(at)
         after: str | None = None
         while True:
-            call = Call("GET", self._path, {"limit": PAGE, "after": after})
+            call = Call("GET", self._path, {"limit": PAGE, "after": after, "at": state})
             page = self._transport.read(call).json().get("attachments")
             if not isinstance(page, list):
                 raise LedgerError("REPLY_MALFORMED", 200, "the reply has no list attachments")

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Union
 
 from .attachments import Attachments
 from .errors import LedgerError
-from .json_body import json_text, require_count, require_list, require_object, require_text, value_invalid
+from .json_body import json_text, require_count, require_list, require_object, require_state, require_text, value_invalid
 from .transport import NOTHING, Call, Reply, Transport, path_of, require_name
 
 #: An item: any JSON object. Items from a node have an `id`.
@@ -126,7 +126,7 @@ class Database:
 
         With `at`, returns the item as of the block of this height, or of the last block up to this time of RFC 3339.
         """
-        call = Call("GET", self._item(id), {"at": _require_state(at)})
+        call = Call("GET", self._item(id), {"at": require_state(at)})
         try:
             reply = self._transport.read(call)
         except LedgerError as error:
@@ -195,7 +195,7 @@ class Database:
 
     def count(self, where: Where | None = None, *, at: int | str | None = None) -> int:
         """Returns the number of items, or of the items that match `where`. For `at`, see `read`."""
-        query = {"count": True, "limit": 1, "filter": _filter_text(where, None, None), "at": _require_state(at)}
+        query = {"count": True, "limit": 1, "filter": _filter_text(where, None, None), "at": require_state(at)}
         value = self._transport.read(Call("GET", self._path, query)).json()
         return int(value["count"])
 
@@ -219,7 +219,7 @@ class Database:
             name: _paths_text([names] if isinstance(names, str) else names, name)
             for name, names in paths.items()
         }
-        query.update(db=self.name, filter=_filter_text(where, None, None), at=_require_state(at))
+        query.update(db=self.name, filter=_filter_text(where, None, None), at=require_state(at))
         value = self._transport.read(Call("GET", "/api/config/aggregate", query)).json()
         groups = [
             Group(
@@ -323,7 +323,7 @@ class Database:
             "docs": docs,
             "filter": _filter_text(where, order, fields),
             "after": None if after is None else require_name(after, "after"),
-            "at": _require_state(at),
+            "at": require_state(at),
         }
         # Pages in creation order continue after a position, which stays when the last item is deleted or created again.
         cursor: Any = None if order else "start"
@@ -356,13 +356,6 @@ class Database:
 
     def _item(self, id: str) -> str:
         return path_of("/api/{db}/{id}", db=self.name, id=id)
-
-
-def _require_state(at: int | str | None) -> int | str | None:
-    """Requires a height, or a time of RFC 3339, which the node parses."""
-    if isinstance(at, str) and re.match(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d", at):
-        return at
-    return None if at is None else require_count(at, "at")  # type: ignore[arg-type]
 
 
 def _filter_text(

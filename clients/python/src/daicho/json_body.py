@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Mapping, Sequence
 
 from .errors import LedgerError
@@ -48,6 +49,13 @@ def require_count(value: Any, root: str, least: int = 0) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return value
     raise value_invalid(value, root, f"an int of {least} or more")
+
+
+def require_state(at: Any) -> int | str | None:
+    """Requires a height, or a time of RFC 3339, which the node parses."""
+    if isinstance(at, str) and re.match(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d", at):
+        return at
+    return None if at is None else require_count(at, "at")
 
 
 def value_invalid(value: Any, root: str, expected: str) -> LedgerError:
