@@ -135,7 +135,13 @@ export interface Operations {
   /** List the items that were created, updated or deleted between two states */
   'GET /api/config/diff': {
     input: {
-      query: { db?: string; from: string; to?: string; docs?: 'true' | '1' | 'false' | '0' }
+      query: {
+        db?: string
+        from: string
+        to?: string
+        docs?: 'true' | '1' | 'false' | '0'
+        limit?: number
+      }
     }
     reply: {
       changes: readonly {
@@ -151,6 +157,8 @@ export interface Operations {
       from: number
       /** Height of the last block of the later state */
       to: number
+      /** Only with `limit`: whether there are more than `limit` changes */
+      more?: boolean
     }
   }
   /** List the history of one item, even if it is deleted */

@@ -43,12 +43,17 @@ it.each([
   await withOneItem(node)
   const { page, complaints } = await openPage(node, { locale })
   const accessible = (name: string) => expectAccessible(page, name, null, locale === 'en')
+  // The page asks for a bounded number of changes, and says that there are more.
+  await page.route('**/api/config/diff?from=0&limit=10000', async (route) => {
+    const response = await route.fetch()
+    await route.fulfill({ response, json: { ...(await response.json()), more: true } })
+  })
   const views = [
     ['databases', '#/', '.rows li'],
     ['items', '#/db/fruit', '.items tbody tr'],
     ['item', '#/db/fruit/plum', '.revisions li'],
     ['past', '#/db/fruit/plum?at=1', '.notice.past'],
-    ['changes', '#/changes?from=0', '.change'],
+    ['changes', '#/changes?from=0', '[role=status] strong'],
     ['ledger', '#/ledger', '.block'],
     ['node', '#/node', '.fact'],
     ['verification', '#/verify', '.checks li'],

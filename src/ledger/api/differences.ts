@@ -6,7 +6,7 @@ import type { LedgerService } from '../node/service.ts'
 import { differences } from '../read/differences.ts'
 import { findSameReply, findState, PAST_HEADERS } from './as-of.ts'
 import { differencesReply, sendText } from './replies.ts'
-import { AnyItem, flag, isFlagSet, okReply, operation, TokenQuery } from './schemas.ts'
+import { AnyItem, Count, flag, isFlagSet, okReply, operation, TokenQuery } from './schemas.ts'
 
 const stateParameter = (description: string) =>
   Type.String({ description, examples: ['1', '2026-12-31T23:59:59Z'] })
@@ -19,6 +19,7 @@ const DifferencesQuery = Type.Object({
   from: stateParameter('The former state: height of a block, or time of RFC 3339'),
   to: Type.Optional(stateParameter('The later state; default: the current state')),
   docs: flag('Return the items before and after'),
+  limit: Type.Optional(Count('Maximum number of changes; default: all')),
 })
 
 const DifferencesReply = okReply({
@@ -33,6 +34,9 @@ const DifferencesReply = okReply({
   ),
   from: Type.Integer({ description: 'Height of the last block of the former state' }),
   to: Type.Integer({ description: 'Height of the last block of the later state' }),
+  more: Type.Optional(
+    Type.Boolean({ description: 'Only with `limit`: whether there are more than `limit` changes' }),
+  ),
 })
 
 /** Mounts the route of differences. Its path starts with `/api/config`, see `aggregationRoutes`. */
@@ -65,7 +69,7 @@ export function differenceRoutes(app: HttpApp, ledger: LedgerService): void {
       const tagged = db !== null || mayReadEvery(caller) ? [from, to] : []
       const same = await findSameReply(ledger, reply, headers, ...tagged)
       if (same !== null) return same
-      return sendText(reply, differencesReply(pages, from, to))
+      return sendText(reply, differencesReply(pages, { from, to, limit: query.limit ?? 0 }))
     },
   )
 }

@@ -182,13 +182,22 @@ function revisionJson({ position, timestamp, kind, text, ...made }: StoredRevisi
   return `{"position":"${positionText(position)}","timestamp":${timestamp},"method":"${kind}"${item}${author}${why}}`
 }
 
-/** Builds the reply of `GET /api/config/diff`. */
+/** Builds the reply of `GET /api/config/diff` with at most `limit` changes; with all for 0. */
 export function differencesReply(
   pages: AsyncIterable<ItemDifference[]>,
-  from: AsOf,
-  to: AsOf,
+  { from, to, limit }: { readonly from: AsOf; readonly to: AsOf; readonly limit: number },
 ): Readable {
-  const texts = listText('changes', pages, ({ db, id, change, before, after }) => {
+  let left = limit === 0 ? Number.POSITIVE_INFINITY : limit
+  let more = false
+  async function* limited(): AsyncGenerator<ItemDifference[]> {
+    for await (const page of pages) {
+      more = page.splice(left).length > 0
+      left -= page.length
+      yield page
+      if (more) return
+    }
+  }
+  const texts = listText('changes', limited(), ({ db, id, change, before, after }) => {
     const items = [
       before === null ? '' : `,"before":${before}`,
       after === null ? '' : `,"after":${after}`,
@@ -196,7 +205,8 @@ export function differencesReply(
     const item = `"db":${canonicalString(db)},"id":${canonicalString(id)}`
     return `{${item},"change":"${change}"${items.join('')}}`
   })
-  return replyStream(texts, () => `,"from":${from.height},"to":${to.height}`)
+  const end = () => (limit === 0 ? '' : `,"more":${more}`)
+  return replyStream(texts, () => `,"from":${from.height},"to":${to.height}${end()}`)
 }
 
 /** Builds the reply of a search for entries. */

@@ -334,6 +334,13 @@ it('rejects differences that end before they begin or concern no database, and a
     changes: [{ db: 'fruit', id: 'y', change: 'created' }],
     ...{ from: 1, to: 2 },
   })
+  for (const [limit, ids, more] of [
+    [1, ['x'], true],
+    [2, ['x', 'y'], false],
+  ]) {
+    const { json } = await get(`/api/config/diff?from=0&limit=${limit}`)
+    expect([json.changes.map(({ id }: { id: string }) => id), json.more]).toEqual([ids, more])
+  }
 })
 
 async function fill() {

@@ -351,6 +351,8 @@ export const english = {
   chooseFrom: 'Choose the time or the block from which changes are listed.',
   changesFound: (created: number, updated: number, deleted: number) =>
     `${created.toLocaleString('en')} created, ${updated.toLocaleString('en')} changed, ${deleted.toLocaleString('en')} deleted`,
+  firstChanges: (n: number) =>
+    `These are only the first ${n.toLocaleString('en')}. Choose a database or a shorter period.`,
   betweenBlocks: (from: number, to: number) =>
     `after block ${from.toLocaleString('en')}, up to block ${to.toLocaleString('en')}`,
   differences: 'Differences',

@@ -17,6 +17,8 @@ const DIFF = 'GET /api/config/diff'
 type Differences = Operations[typeof DIFF]['reply']
 type ItemChange = Differences['changes'][number]
 
+/** Maximum number of items that are read, so that a reply is parsed in milliseconds. */
+const READ_MAX = 10_000
 /** Number of items that are shown at first, and that each click adds. */
 const STEP = 100
 
@@ -54,12 +56,17 @@ export function ChangesView({ now }: { now: ChangesRoute }): JSX.Element {
 function DifferenceResult({ db, from, to }: ChangesRoute): JSX.Element {
   const [count, setCount] = useState(STEP)
   const [loaded, reload] = useLoaded(JSON.stringify([db, from, to]), (signal) => {
-    const query = { from, ...(db === '' ? {} : { db }), ...(to === '' ? {} : { to }) }
+    const query = {
+      from,
+      limit: READ_MAX,
+      ...(db === '' ? {} : { db }),
+      ...(to === '' ? {} : { to }),
+    }
     return ledger.request(DIFF, { query }, { signal })
   })
   return (
     <Waiting loaded={loaded} again={reload}>
-      {({ changes, from, to }) => {
+      {({ changes, from, to, more }) => {
         const number = (kind: ItemChange['change']) =>
           changes.filter(({ change }) => change === kind).length
         return (
@@ -67,6 +74,7 @@ function DifferenceResult({ db, from, to }: ChangesRoute): JSX.Element {
             <p role="status">
               {t().changesFound(number('created'), number('updated'), number('deleted'))}{' '}
               <span class="soft">{t().betweenBlocks(from, to)}</span>
+              {more === true && <strong> {t().firstChanges(READ_MAX)}</strong>}
             </p>
             <ul class="rows">
               {changes.slice(0, count).map((change) => (
