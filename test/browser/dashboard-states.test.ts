@@ -210,7 +210,7 @@ it.each([
       'summary Summary',
       'summary Show an earlier time',
       'button Select this page',
-      'button Select all 1 matches',
+      'button Select all matches (1)',
       'button Id',
       'button grower.town',
       'button price',

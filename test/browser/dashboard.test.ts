@@ -412,7 +412,7 @@ describe('databases and items', () => {
     await page.getByLabel('Select: s1', { exact: true }).check()
     await button(page, 'Select this page').click()
     await shown(page, '50 selected')
-    await button(page, 'Select all 120 matches').click()
+    await button(page, 'Select all matches (120)').click()
     await button(page, 'Change a member').click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Member').fill('kind')

@@ -137,7 +137,7 @@ export const english = {
   select: 'Select',
   selected: (n: number) => `${n.toLocaleString('en')} selected`,
   selectPage: 'Select this page',
-  selectMatches: (n: number) => `Select all ${n.toLocaleString('en')} matches`,
+  selectMatches: (n: number) => `Select all matches (${n.toLocaleString('en')})`,
   changeMember: 'Change a member',
   deleteSelected: 'Delete selected',
   deleteMany: (n: number) => `Delete ${count(n, 'item', 'items')}?`,
@@ -351,8 +351,6 @@ export const english = {
   chooseFrom: 'Choose the time or the block from which changes are listed.',
   changesFound: (created: number, updated: number, deleted: number) =>
     `${created.toLocaleString('en')} created, ${updated.toLocaleString('en')} changed, ${deleted.toLocaleString('en')} deleted`,
-  firstChanges: (n: number) =>
-    `These are only the first ${n.toLocaleString('en')}. Choose a database or a shorter period.`,
   betweenBlocks: (from: number, to: number) =>
     `after block ${from.toLocaleString('en')}, up to block ${to.toLocaleString('en')}`,
   differences: 'Differences',

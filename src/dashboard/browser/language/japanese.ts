@@ -327,8 +327,6 @@ export const japanese: Texts = {
   chooseFrom: '開始の日時またはブロックを選んでください。',
   changesFound: (created, updated, deleted) =>
     `作成 ${n(created)} 件、変更 ${n(updated)} 件、削除 ${n(deleted)} 件`,
-  firstChanges: (count) =>
-    `最初の ${n(count)} 件だけです。データベースまたは期間を絞ってください。`,
   betweenBlocks: (from, to) => `ブロック ${n(from)} より後、ブロック ${n(to)} まで`,
   differences: '違い',
   goToHeight: '高さへ移動',

@@ -56,13 +56,8 @@ export function ChangesView({ now }: { now: ChangesRoute }): JSX.Element {
 function DifferenceResult({ db, from, to }: ChangesRoute): JSX.Element {
   const [count, setCount] = useState(STEP)
   const [loaded, reload] = useLoaded(JSON.stringify([db, from, to]), (signal) => {
-    const query = {
-      from,
-      limit: READ_MAX,
-      ...(db === '' ? {} : { db }),
-      ...(to === '' ? {} : { to }),
-    }
-    return ledger.request(DIFF, { query }, { signal })
+    const chosen = { ...(db === '' ? {} : { db }), ...(to === '' ? {} : { to }) }
+    return ledger.request(DIFF, { query: { from, limit: READ_MAX, ...chosen } }, { signal })
   })
   return (
     <Waiting loaded={loaded} again={reload}>
@@ -74,7 +69,7 @@ function DifferenceResult({ db, from, to }: ChangesRoute): JSX.Element {
             <p role="status">
               {t().changesFound(number('created'), number('updated'), number('deleted'))}{' '}
               <span class="soft">{t().betweenBlocks(from, to)}</span>
-              {more === true && <strong> {t().firstChanges(READ_MAX)}</strong>}
+              {more === true && <strong> {t().firstOnly(READ_MAX)}</strong>}
             </p>
             <ul class="rows">
               {changes.slice(0, count).map((change) => (
