@@ -103,15 +103,18 @@ it('verifies a network across upgrades, and finds a write that no processor made
   const record = { $class: `${system}.HistorianRecord`, transactionId, eventsEmitted: [] }
   const value = { $class: 'org.test.Thing', id: 'a', value: 1_000_000 }
   const db = 'test-network'
-  const unit = toUnit([
-    { method: 'create_item', db, item: { id, resource } },
-    {
-      method: 'create_item',
-      db,
-      item: { id: `${system}.HistorianRecord#${transactionId}`, resource: record },
-    },
-    { method: 'update_item', db, item: { id: 'org.test.Thing#a', resource: value } },
-  ])
+  const unit = toUnit(
+    [
+      { method: 'create_item', db, item: { id, resource } },
+      {
+        method: 'create_item',
+        db,
+        item: { id: `${system}.HistorianRecord#${transactionId}`, resource: record },
+      },
+      { method: 'update_item', db, item: { id: 'org.test.Thing#a', resource: value } },
+    ],
+    { sub: '' },
+  )
   // A defect or an attacker that bypasses the writer's check: only the network may change its database.
   await ledger.service.write.ownDatabase(db).record(unit)
   await ledger.close()

@@ -1,3 +1,4 @@
+import type { Author } from '../../base/author.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import {
   type Authorship,
@@ -176,9 +177,9 @@ export function unitTooLarge(): LedgerError {
 
 /**
  * Builds the unit of work for `changes`. Each created item must have an id. Throws all errors of `recordChanges` that
- * do not depend on the stored state.
+ * do not depend on the stored state, also those after the author `by` is added.
  */
-export function toUnit(changes: readonly OwnChange[]): UnitOfWork {
+export function toUnit(changes: readonly OwnChange[], by: Author): UnitOfWork {
   requireFewChanges(changes)
   const unit = changes.map((change) => {
     if ('method' in change) return toOperation(change, noId)
@@ -186,7 +187,7 @@ export function toUnit(changes: readonly OwnChange[]): UnitOfWork {
     requireItemBytes(change.text)
     return change
   })
-  requireUnitBytes(unit)
+  requireUnitBytes(withAuthorship(unit, { by }))
   return unit
 }
 

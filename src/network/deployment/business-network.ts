@@ -389,7 +389,8 @@ export class BusinessNetwork {
     const deployment = this.#deploymentBefore(this.#definition, this.#pipeline.isRecorded)
     const entries = changes.map((change) => toOwnChange(name, change))
     const itemChange: Change = { method: 'update_item', db: name, item }
-    await this.#pipeline.record(toUnit([...deployment, itemChange, ...entries]), caller)
+    const unit = toUnit([...deployment, itemChange, ...entries], callerAuthor(caller, name))
+    await this.#pipeline.record(unit, caller)
   }
 
   /** Starts a thread for `definition`. Errors: NETWORK_INVALID if the scripts cannot be loaded; NETWORK_BUSY. */

@@ -27,6 +27,7 @@ import { Overlay } from '../resources/overlay.ts'
 import { requireReferences } from '../resources/references.ts'
 import {
   type Caller,
+  callerAuthor,
   createTransaction,
   identityUnknown,
   isRevoked,
@@ -102,7 +103,9 @@ export class Decider {
     const records = transactionRecords(transaction, request.caller, events)
     const changes = [...records, ...draft.changes]
     const entries = changes.map((change) => toOwnChange(definition.name, change))
-    const unit = toUnit([...this.#deployment, ...entries])
+    const by = callerAuthor(request.caller, definition.name)
+    // The ledger must not refuse it later, because then it would refuse all later decisions too.
+    const unit = toUnit([...this.#deployment, ...entries], by)
     const transactionAt = this.#deployment.length
     this.#deployment = []
     for (const change of changes) this.#state.apply(change, id)
