@@ -37,7 +37,10 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Required for each route that is mounted after `registerAccessChecks`. */
     scope?: RouteScope
-    /** Whether the reply is a stream. A stream is aborted when its token expires or is revoked. */
+    /**
+     * Whether the reply is a stream. A stream is aborted when its token expires or is revoked, like a body that a route
+     * with `streamsBody` reads.
+     */
     lasting?: boolean
     /** Whether signed requests need no token; see `AccessCheckOptions.signed`. */
     signed?: boolean
@@ -63,7 +66,7 @@ export const API_TOKEN_SCHEMES = {
   bearer: { type: 'http', scheme: 'bearer' },
 } as const
 
-/** Interval at which the token of a streamed reply is checked. A check takes a few microseconds. */
+/** Interval at which the token of a stream is checked. A check takes a few microseconds. */
 const RECHECK_MS = 10_000
 const CHALLENGE = 'Bearer realm="daicho"'
 /** The caller of a request without a token, who has no access. */
@@ -87,7 +90,8 @@ export function registerAccessChecks(app: HttpApp, { tokens, signed }: AccessChe
   app.decorateRequest('caller', null)
   app.addHook('onRoute', (route) => {
     const required = parseRequirement(route)
-    const { scope, lasting = false, signed: isSigned = false } = route.config ?? {}
+    const { scope, streamsBody = false, signed: isSigned = false } = route.config ?? {}
+    const lasting = route.config?.lasting ?? streamsBody
     const security =
       tokens === null || required === 'public'
         ? {}
@@ -218,7 +222,7 @@ async function requireCaller(callers: Callers, token: unknown): Promise<TokenOwn
   })
 }
 
-/** Aborts a streamed reply when its token is no longer valid. */
+/** Aborts a streamed reply or body when its token is no longer valid. */
 function abortWithToken(callers: Callers, request: FastifyRequest, reply: FastifyReply): void {
   // The client may have disconnected while its token was verified. Then no event `close` follows.
   if (reply.raw.destroyed) return

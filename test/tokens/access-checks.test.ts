@@ -10,6 +10,7 @@ import {
   type TokenService,
 } from '../../src/tokens/index.ts'
 import { HandClock, type LedgerNode, type Reply, startLedgerNode } from '../support/ledger-node.ts'
+import { until } from '../support/until.ts'
 
 const SCOPE =
   /^(?:public|token|ledger:read|node:(?:metrics|sync|admin)|db:\{db\}:(?:read|write|admin))$/
@@ -348,6 +349,40 @@ it.each([
     await tokens.revoke(revoked.jti)
     await vi.advanceTimersByTimeAsync(10_000)
     await expect(reply.bytes()).rejects.toThrow('terminated')
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+it('aborts an upload when its token is revoked, and stores nothing', async () => {
+  const admin = { authorization: `Bearer ${await tokenFor(EVERYTHING)}` }
+  await node.send('POST', '/api/uploaded', undefined, admin)
+  await node.send('POST', '/api/uploaded', { id: 'a' }, admin)
+  const grant = { subject: 'tester', scopes: ['db:uploaded:write'], lifeSeconds: 3_600 }
+  const revoked = await issueApiToken(tokens, grant)
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    let controller: ReadableStreamDefaultController | undefined
+    const body = new ReadableStream({
+      start: (started) => {
+        controller = started
+        started.enqueue(new Uint8Array(70_000))
+      },
+    })
+    const headers = { 'x-access-token': revoked.token }
+    const path = `${node.url}/api/uploaded/a/attachments`
+    const upload = fetch(`${path}/file`, { method: 'PUT', headers, body, duplex: 'half' })
+    const ended = upload.then(({ status }) => status).catch(() => 'aborted')
+    await until('the upload began', () => vi.getTimerCount() >= 1)
+    await tokens.revoke(revoked.jti)
+    await vi.advanceTimersByTimeAsync(10_000)
+    await fetch(path, { headers: admin })
+    controller?.close()
+    expect(await ended).toBe('aborted')
+    const { attachments } = (
+      await node.send('GET', '/api/uploaded/a/attachments', undefined, admin)
+    ).json
+    expect(attachments).toEqual([])
   } finally {
     vi.useRealTimers()
   }
