@@ -37,14 +37,14 @@ const FROM_RIGHT = new RegExp(`${WORD}(?: ${WORD})*|${RIGHT}`, 'gv')
 
 /** Latin letters of the usual width. */
 const LATIN = String.raw`[\p{sc=Latn}--[\uff21-\uff5a]]`
-/** The letters of units and differences, which stand beside Latin ones without a mark: 5 μm, kΩ, Δt. */
-const UNITS = String.raw`\u0394\u03a9\u03bc`
+/** Greek letters that look like no Latin letter. They stand beside Latin ones in formulas: 5 μm, kΩ, γ-GTP, NF-κB. */
+const FORMULA = String.raw`\u0393\u0394\u0398\u039b\u039e\u03a0\u03a3\u03a6\u03a8\u03a9\u03b1-\u03b8\u03ba-\u03bc\u03be\u03c0\u03c2-\u03c4\u03c6\u03c8\u03c9`
 /** Letters and digits of scripts with look-alikes of Latin, and wide letters. */
-const OTHER = String.raw`[[\p{sc=Cyrl}\p{sc=Grek}\p{sc=Armn}\p{sc=Cher}\p{sc=Copt}\p{sc=Lisu}\p{Nd}\uff21-\uff5a]--[\d\uff10-\uff19${UNITS}]]`
-const LETTER = String.raw`[${LATIN}${OTHER}${UNITS}\p{M}\d]`
+const OTHER = String.raw`[[\p{sc=Cyrl}\p{sc=Grek}\p{sc=Armn}\p{sc=Cher}\p{sc=Copt}\p{sc=Lisu}\p{Nd}\uff21-\uff5a]--[\d\uff10-\uff19${FORMULA}]]`
+const LETTER = String.raw`[${LATIN}${OTHER}${FORMULA}\p{M}\d]`
 /** A word of Cyrillic or Greek letters that all look like Latin ones. Source: Unicode Technical Standard 39, confusables. */
 const ALIKE =
-  /^\\*[\d\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c-\u041e\u0420-\u0423\u0425\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0475\u04bb\u04c0\u04cf\u0501\u051a-\u051d\u0391\u0392\u0395-\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03b1\u03b3\u03b9\u03ba\u03bd\u03bf\u03c1\u03c5\u03c7]+$/
+  /^\\*[\d\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c-\u041e\u0420-\u0423\u0425\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0475\u04bb\u04c0\u04cf\u0501\u051a-\u051d\u0391\u0392\u0395-\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03b9\u03bd\u03bf\u03c1\u03c5\u03c7]+$/
 const HAS_LATIN = new RegExp(LATIN, 'v')
 const HAS_OTHER = new RegExp(OTHER, 'v')
 const OTHERS = new RegExp(`${RUN}(?=${OTHER})|${OTHER}`, 'gv')
