@@ -14,7 +14,7 @@ import {
 import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit, formatReason } from '../exit.ts'
 import { type ProgressLine, print, withProgress } from '../output/output.ts'
-import { fileSink, requireFileName } from '../output/output-file.ts'
+import { fileSink, followLink, requireFileName } from '../output/output-file.ts'
 
 /** Maximum bytes of an image file. Larger files are not read. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024
@@ -121,7 +121,7 @@ async function convert(
       await pipeline(product, fileSink(file))
       return { plan, bytesWritten: (await file.stat()).size }
     }
-    return await writeFileInParts(to, write, { mode: 0o666, inheritsOwner: false })
+    return await writeFileInParts(followLink(to), write, { mode: 0o666, inheritsOwner: false })
   } catch (error) {
     throw interrupted.signal.aborted ? interrupted.signal.reason : toWriteExit(error, to)
   } finally {

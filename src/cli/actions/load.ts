@@ -223,7 +223,9 @@ function requireArguments(db: string, files: readonly string[], flags: LoadFlags
   }
   const { format, id, onConflict, resume, state, refused } = flags
   const inputs = [...files, flags.schema ?? '-', state ?? `${files[0]}.load`]
-  if (refused !== undefined) requireFileName(refused, inputs)
+  // A device, such as /dev/null, is written to, not replaced.
+  if (refused !== undefined && statSync(refused, { throwIfNoEntry: false })?.isFile() === true)
+    requireFileName(refused, inputs)
   const mistakes: readonly (readonly [isMade: boolean, message: string])[] = [
     [
       resume === true && state === undefined && files.includes('-'),

@@ -1,9 +1,18 @@
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import {
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it, onTestFinished } from 'vitest'
+import { requireFileName, writeTexts } from './output-file.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 
@@ -29,6 +38,21 @@ it.each(['SIGINT', 'SIGTERM', 'SIGHUP'])('leaves nothing of a file after %s', (s
   )
   const ended = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', program])
   expect([ended.signal, readdirSync(out)]).toEqual([signal, []])
+})
+
+it('an output replaces no device, no pipe and no link', async () => {
+  const folder = temporaryFolder()
+  const [pipe, file, link] = ['pipe', 'file', 'link'].map((name) => join(folder, name))
+  execFileSync('mkfifo', [pipe ?? ''])
+  expect(() => requireFileName(pipe ?? '')).toThrow('is a device or a pipe')
+  writeFileSync(file ?? '', '')
+  symlinkSync(file ?? '', link ?? '')
+  async function* texts() {
+    yield 'text'
+  }
+  await writeTexts(texts(), link ?? '')
+  expect(lstatSync(link ?? '').isSymbolicLink()).toBe(true)
+  expect(readFileSync(file ?? '', 'utf8')).toBe('text')
 })
 
 it('an interrupted program in a clone ends by the signal, not with the code of a finding', () => {

@@ -1,4 +1,4 @@
-import { existsSync, rmSync, statSync } from 'node:fs'
+import { existsSync, realpathSync, rmSync, statSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
@@ -9,8 +9,8 @@ import { EXIT, Exit } from '../exit.ts'
 import { beforeSignal } from '../signals.ts'
 
 /**
- * Throws Exit (usage) if `out` is a folder, one of the files `inputs`, also by another path or a link, or an existing
- * file in the data folder of a node.
+ * Throws Exit (usage) if `out` is a folder, a device or a pipe, which a file would replace, one of the files `inputs`,
+ * also by another path or a link, or an existing file in the data folder of a node.
  */
 export function requireFileName(out: string, inputs: readonly string[] = []): void {
   if (out === '-' || !existsSync(out)) return
@@ -20,9 +20,11 @@ export function requireFileName(out: string, inputs: readonly string[] = []): vo
     return input?.ino === found.ino && input.dev === found.dev
   }
   if (found.isDirectory()) throw new Exit(EXIT.usage, `${out} is a folder: give the name of a file`)
+  if (!found.isFile())
+    throw new Exit(EXIT.usage, `${out} is a device or a pipe: give the name of a file`)
   if (inputs.some((path) => path !== '-' && isFound(path)))
     throw new Exit(EXIT.usage, `${out} is the input itself: choose another name`)
-  if (NODE_FILES.some((name) => existsSync(join(dirname(resolve(out)), name))))
+  if (NODE_FILES.some((name) => existsSync(join(dirname(followLink(out)), name))))
     throw new Exit(EXIT.usage, `${out} is in the data folder of a node: choose another folder`)
 }
 
@@ -70,19 +72,25 @@ async function toFile<End>(
   out: string,
   isCompressed: boolean,
 ): Promise<End> {
-  const stopListening = beforeSignal(() => rmSync(partialPath(out), { force: true }))
+  const path = followLink(out)
+  const stopListening = beforeSignal(() => rmSync(partialPath(path), { force: true }))
   try {
     const write = (file: FileHandle) =>
       passTexts(texts, (source) =>
         pipeline([source, ...toCompressors(isCompressed), fileSink(file)]),
       )
     // Readable by the owner only, because the blinds of an export open every commitment.
-    const end = await writeFileInParts(out, write, { inheritsOwner: false })
-    await syncFolder(dirname(resolve(out)))
+    const end = await writeFileInParts(path, write, { inheritsOwner: false })
+    await syncFolder(dirname(resolve(path)))
     return end
   } finally {
     stopListening()
   }
+}
+
+/** Returns the path of the file to which `path` leads, so that a link such as /dev/stdout is not replaced by a file. */
+export function followLink(path: string): string {
+  return existsSync(path) ? realpathSync(path) : path
 }
 
 /** Returns a stream to `file`. Unlike `file.createWriteStream`, the stream does not close `file` before the sync. */
