@@ -288,6 +288,22 @@ it('reads former revisions and proofs in turns, so that those of many long items
   }
 })
 
+it('counts the items of many databases in turns', async () => {
+  const { read, write } = node.service
+  for (const db of ['a', 'b', 'c', 'd', 'e', 'f']) await write.createDatabase(db)
+  for (const asOf of [null, await read.asOfHead()]) {
+    let isDone = false
+    const all = read
+      .countEach(() => true, new AbortController().signal, asOf)
+      .then((counts) => {
+        isDone = true
+        return counts.length
+      })
+    for (let n = 1; n < 3; n += 1) await setImmediate()
+    expect([isDone, await all]).toEqual([false, 6])
+  }
+})
+
 it('ends the search of a client that has left, even if the search finds nothing', async () => {
   const { write, read } = node.service
   await write.createDatabase('busy')

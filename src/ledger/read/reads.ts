@@ -209,14 +209,19 @@ export class LedgerReads {
     asOf: AsOf | null,
   ): Promise<number[]> {
     const until = this.#clock.now() + COUNT_MS_MAX
-    const counts: number[] = []
-    for (const database of databases) {
-      const { pieces } = await this.#store.count(database, where, asOf?.before)
-      let count = 0
-      for await (const piece of this.#interruptible(pieces, until, signal)) count += piece
-      counts.push(count)
+    const counts = databases.map(() => 0)
+    const pieces = this.#countPieces(databases, where, asOf)
+    for await (const { at, count } of this.#interruptible(pieces, until, signal)) {
+      counts[at] = (counts[at] ?? 0) + count
     }
     return counts
+  }
+
+  async *#countPieces(databases: readonly number[], where: Where | null, asOf: AsOf | null) {
+    for (const [at, database] of databases.entries()) {
+      const { pieces } = await this.#store.count(database, where, asOf?.before)
+      for await (const count of pieces) yield { at, count }
+    }
   }
 
   /**
