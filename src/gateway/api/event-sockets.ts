@@ -113,8 +113,11 @@ export class EventSockets {
     const isAllowed = accountCheck(headers, access)
     const since = parseSince(url.searchParams)
     const isSelected = parseTypes(url.searchParams, network)
-    // It may have closed during the waits. Nothing would close a later socket, and the shutdown would wait for it.
+    // During the waits, the gateway may have closed, or the network may have been removed. Nothing would close a later
+    // socket: the shutdown would wait for it, or its client for events that never come.
     this.#requireOpen()
+    if (this.#networkAt(url.pathname) !== network)
+      throw new NetworkError('NETWORK_BUSY', 'the network was removed at this moment; try again')
     this.#server.handleUpgrade(request, socket, head, (opened) => {
       const isLive = since === null
       const listening = new EventSocket(opened, socket, { isSelected, isLive, isAllowed })

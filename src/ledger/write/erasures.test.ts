@@ -1,4 +1,5 @@
 // Erases many items at once, and compares the erased entries with those that a replay of the chain selects.
+import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { compacted, storedBytes } from '../../../test/support/erased.ts'
@@ -225,7 +226,7 @@ it('erases a deleted database of many items piece by piece, and no file contains
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 1_200 })
 })
 
-it('erases an item with very many revisions by several entries', async () => {
+it('erases an item with very many revisions by several entries, and counts them before in as many turns', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')
@@ -235,6 +236,15 @@ it('erases an item with very many revisions by several entries', async () => {
   await node.send('POST', '/api/ledgers', {
     entries: Array.from({ length: revisions }, (_, n) => update(n)),
   })
+  const everything = { db: 'people', ids: ['a'], where: null, isDeletedOnly: false, after: -1 }
+  const conditions = { precondition: null, idempotency: null }
+  let turns = 0
+  let counted: number | null = null
+  void node.service.write.eraseItems({ ...everything, isDryRun: true }, conditions).then((all) => {
+    counted = all.revisions
+  })
+  for (; counted === null; turns += 1) await setImmediate()
+  expect([counted, turns > 4]).toEqual([revisions, true])
   for (const dryRun of [true, false]) {
     const { json } = await erasures(node, { ids: ['a', 'a'], dryRun })
     expect(json).toEqual({ status: true, items: 1, revisions, cursor: null })
