@@ -37,8 +37,15 @@ it('does not count connections that closed while their identity was read', async
   await Promise.all(waiting.map(({ end }) => end))
 })
 
-it('refuses a connection whose caller was identified only after the gateway began to close', async () => {
-  const service = { catchUp: async () => sockets.close(), isNamed: () => false, serve: () => ({}) }
+it.each([
+  ['the gateway began to close', 'CLOSING'],
+  ['its network was removed', 'NETWORK_BUSY'],
+])('refuses a connection whose caller was identified only after %s', async (_, code) => {
+  const service = {
+    catchUp: async () => (code === 'CLOSING' ? sockets.close() : undefined),
+    isNamed: () => false,
+    serve: () => ({ network: code === 'CLOSING' ? null : {} }),
+  }
   const sockets = new EventSockets({
     service: service as unknown as GatewayService,
     access: { apiKey: null, open: true },
@@ -52,6 +59,5 @@ it('refuses a connection whose caller was identified only after the gateway bega
     ...{ upgrade: 'websocket', connection: 'upgrade', 'sec-websocket-version': '13' },
     'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
   }
-  const code = 'CLOSING'
   await expect(sockets.upgrade(request, socket, Buffer.alloc(0))).rejects.toMatchObject({ code })
 })
