@@ -56,6 +56,8 @@ export interface PlannedErasure {
   readonly positions: readonly number[]
   /** See `Erased`. */
   readonly freed: readonly string[]
+  /** Packed position after which the next erasure of the same range may start. */
+  readonly last: number
 }
 
 interface ErasedItem {
@@ -129,13 +131,12 @@ export async function planErasure(
     freed.add(attachment.sha256)
   }
   if (erasable.size > ENTRIES_MAX) {
-    throw new LedgerError(
-      'UNIT_TOO_LARGE',
-      `one request may erase at most ${ENTRIES_MAX} revisions`,
-    )
+    const message = `one request may erase at most ${ENTRIES_MAX} revisions`
+    throw new LedgerError('UNIT_TOO_LARGE', message)
   }
   if (erasable.size > 0) {
-    return { positions: [...erasable].sort((a, b) => a - b), freed: [...freed] }
+    const last = requested.reduce((max, position) => Math.max(max, position), -1)
+    return { positions: [...erasable].sort((a, b) => a - b), freed: [...freed], last }
   }
   throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no former revision to erase`)
 }
@@ -211,7 +212,6 @@ async function formerPositions(
   const { databases, id, current } = item
   const limit = (range === null ? ENTRIES_MAX : REVISIONS_PER_ERASURE) + 1
   const { from, to } = range ?? { from: 0, to: Number.MAX_SAFE_INTEGER }
-  const positionRange = { from, to, limit: limit + erasedInBatch.size }
   const isLeft = (position: number) =>
     position !== current?.revision && !erasedInBatch.has(position)
   const selected = range?.database ?? null
@@ -223,7 +223,12 @@ async function formerPositions(
       if (isFormer && isLeft(row.position)) former.push(row.position)
     }
     if (rows.length > ENTRIES_MAX && former.length < limit) throw tooMany(id)
-    former.push(...(await store.unerasedRevisions(database, id, positionRange)).filter(isLeft))
+    for (let next = from; former.length < limit; ) {
+      const page = await store.unerasedRevisions(database, id, { from: next, to, limit })
+      former.push(...page.filter(isLeft))
+      if (page.length < limit) break
+      next = (page.at(-1) ?? next) + 1
+    }
     if (former.length < limit) continue
     if (range === null) throw tooMany(id)
     return former.sort((a, b) => a - b).slice(0, REVISIONS_PER_ERASURE)

@@ -49,7 +49,7 @@ interface ErasureDeps {
   readonly onErased: () => void
 }
 
-type Erasure = Extract<Operation, { kind: 'erase_item' }>
+type Erasure = Extract<Operation, { kind: 'erase_item' }> & { readonly range: FormerRange }
 
 interface SelectedPage {
   readonly erasures: readonly Erasure[]
@@ -157,14 +157,16 @@ class CountedErasures {
   async count(erasures: readonly Erasure[]): Promise<number[]> {
     const counts: number[] = []
     const recent = new RecentBlocks(this.#store)
-    const one = async (erasure: Erasure) => {
-      const { positions } = await planErasure(this.#store, erasure, this.#erased, recent)
-      for (const position of positions) this.#erased.add(position)
-      return { erased: positions.length, freed: [] }
-    }
     for (const erasure of erasures) {
-      counts.push((await untilErased(() => one(erasure))).erased)
-      await turn()
+      let { range } = erasure
+      const one = async () => {
+        await turn()
+        const plan = await planErasure(this.#store, { ...erasure, range }, this.#erased, recent)
+        for (const position of plan.positions) this.#erased.add(position)
+        range = { ...range, from: plan.last + 1 }
+        return { erased: plan.positions.length, freed: [] }
+      }
+      counts.push((await untilErased(one)).erased)
     }
     return counts
   }
