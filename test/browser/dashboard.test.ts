@@ -595,6 +595,14 @@ describe('databases and items', () => {
       expect(await dialog.textContent()).toBe(`Delete the item ${shown || id}?`)
       await page.keyboard.press('Escape')
     }
+    // The editor shows the same characters, and a form would drop the line break.
+    await node.send('POST', '/api/a.b', { id: 'mixed', text: 'р\u0430ypal\nоса' })
+    await page.goto(`${node.url}/#/db/a.b/mixed`)
+    await button(page, 'Edit').click()
+    const escapes = page.locator('.cm-specialChar')
+    await expect.poll(() => escapes.allTextContents()).toEqual(['\\u0440', '\\u0430'])
+    expect(await button(page, 'Form').isDisabled()).toBe(true)
+    await button(page, 'Cancel').click()
     // The clipboard gets the original, and the shown form is enough to confirm.
     await page.goto(`${node.url}/#/`)
     await page.getByRole('link', { name: 'a\\u{202e}live' }).selectText()

@@ -65,6 +65,14 @@ const THEME = EditorView.theme({
   },
 })
 
+const OTHER = String.raw`[\p{sc=Cyrl}\p{sc=Armn}\p{sc=Cher}\p{sc=Copt}\p{sc=Lisu}\u0391\u0392\u0395-\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03b9\u03bd\u03bf\u03c1\u03c5\u03c7\uff21-\uff5a]`
+const BETWEEN = String.raw`[\p{L}\p{M}\d]{0,40}`
+/** Characters that are not seen, and look-alikes of Latin letters in a word with a Latin one, as in `base/visible.js`. */
+const SPECIAL = new RegExp(
+  String.raw`[\p{Cf}\p{Zl}\p{Zp}\u00a0\u115f\u1160\u1680\u2000-\u200a\u202f\u205f\u3164\uffa0]|(?<=(?<!\\)[A-Za-z]${BETWEEN})${OTHER}|${OTHER}(?=${BETWEEN}[A-Za-z])`,
+  'gu',
+)
+
 /**
  * Opens an editor in `host`. The editor is in a shadow tree, because its styles are then a style sheet of the tree; the
  * Content-Security-Policy would refuse a style element.
@@ -100,8 +108,7 @@ function extensions(options: CodeEditorOptions, comparison: Compartment) {
     history(),
     bracketMatching(),
     highlightSpecialChars({
-      addSpecialChars:
-        /[\p{Cf}\p{Zl}\p{Zp}\u00a0\u115f\u1160\u1680\u2000-\u200a\u202f\u205f\u3164\uffa0]/gu,
+      addSpecialChars: SPECIAL,
       render: (code) => {
         const shown = document.createElement('span')
         shown.className = 'cm-specialChar'

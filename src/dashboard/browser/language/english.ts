@@ -100,7 +100,7 @@ export const english = {
   columns: 'Columns',
   columnsHint:
     'Members of the items on this page. This browser remembers the choice for this database. Without a choice, each item is shown as JSON.',
-  columnsShown: (shown: number, all: number) => `${shown} of ${all}`,
+  columnsShown: (shown: number, all: number) => `${shown} of ${all.toLocaleString('en')}`,
   indexes: 'Indexes',
   indexesAre:
     'With an index, the node sorts and finds items by a member without reading all items.',

@@ -94,7 +94,7 @@ export const japanese: Texts = {
   columns: '列',
   columnsHint:
     'このページのアイテムのメンバーです。選択はデータベースごとにこのブラウザーに記憶されます。選ばない場合は JSON で表示します。',
-  columnsShown: (shown, all) => `${all} 列中 ${shown} 列`,
+  columnsShown: (shown, all) => `${n(all)} 列中 ${shown} 列`,
   indexes: 'インデックス',
   indexesAre: 'インデックスがあると、全アイテムを読まずに並べ替えや検索ができます。',
   declareIndex: 'インデックスを追加',

@@ -24,9 +24,10 @@ export function ItemEditor(props: {
   const [isForm, setForm] = useState(false)
   const checked = parseItem(text, id)
   const item = 'item' in checked ? checked.item : null
-  const canBeForm =
-    item !== null &&
-    Object.values(item).every((value) => typeof value !== 'object' || value === null)
+  // A field would drop line breaks.
+  const fits = (value: unknown) =>
+    typeof value === 'string' ? !/[\r\n]/.test(value) : typeof value !== 'object' || value === null
+  const canBeForm = item !== null && Object.values(item).every(fits)
   return (
     <div class="editor">
       <div class="tabs">
