@@ -72,7 +72,7 @@ export interface SignedState {
 }
 
 /** Returns the first line of a signed state. It differs from the origin of the log, so no state is a checkpoint. */
-export function stateOrigin(key: Pick<VerifierKey, 'name'>): string {
+function stateOrigin(key: Pick<VerifierKey, 'name'>): string {
   return `${key.name}/state`
 }
 
