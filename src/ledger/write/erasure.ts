@@ -15,7 +15,7 @@ import {
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { requireDatabase } from '../read/pages.ts'
-import type { FormerRange, Operation } from './unit-of-work.ts'
+import type { Erased, FormerRange, Operation } from './unit-of-work.ts'
 
 /** Maximum revisions and attachments that one erasure of a range takes. Deletions of attachments come on top. */
 export const REVISIONS_PER_ERASURE = 1_000
@@ -51,13 +51,9 @@ export class RecentBlocks {
   }
 }
 
-export interface PlannedErasure {
+export interface PlannedErasure extends Pick<Erased, 'freed' | 'last'> {
   /** Packed positions of the entries to erase, in ascending order. */
   readonly positions: readonly number[]
-  /** See `Erased`. */
-  readonly freed: readonly string[]
-  /** Packed position after which the next erasure of the same range may start. */
-  readonly last: number
 }
 
 interface ErasedItem {

@@ -1,7 +1,7 @@
 // Erases many items at once, and compares the erased entries with those that a replay of the chain selects.
 import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
-import { expect, it, vi } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { compacted, storedBytes } from '../../../test/support/erased.ts'
 import {
   type LedgerNode,
@@ -11,6 +11,7 @@ import {
 } from '../../../test/support/ledger-node.ts'
 import { roundsOf } from '../../../test/support/rounds.ts'
 import { nodeVerifySignature, parseVerifierKey, verifyProofFile } from '../../chain/index.ts'
+import type { StoreReader } from '../../storage/index.ts'
 import { REVISIONS_PER_ERASURE } from './erasure.ts'
 import { networkItemId } from './names.ts'
 
@@ -226,7 +227,7 @@ it('erases a deleted database of many items piece by piece, and no file contains
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 1_200 })
 })
 
-it('erases an item with very many revisions by several entries, and counts them before in as many turns', async () => {
+it('erases an item with very many revisions by several entries, each from the last one on, and counts them before in as many turns', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')
@@ -251,9 +252,18 @@ it('erases an item with very many revisions by several entries, and counts them 
   }
   reads.mockRestore()
   expect([counted, Math.max(...readsPerTurn)]).toEqual([revisions, 1])
+  // The prototype that the store of the writer shares with that of the requests.
+  let shared: StoreReader = node.service.store
+  while (!Object.hasOwn(shared, 'unerasedRevisions')) shared = Object.getPrototypeOf(shared)
+  const searches = vi.spyOn(shared, 'unerasedRevisions')
+  onTestFinished(() => searches.mockRestore())
   for (const dryRun of [true, false]) {
+    searches.mockClear()
     const { json } = await erasures(node, { ids: ['a', 'a'], dryRun })
     expect(json).toEqual({ status: true, items: 1, revisions, cursor: null })
+    // Each erasure of the range continues after the one before.
+    const starts = searches.mock.calls.map(([, , { from }]) => from)
+    expect(new Set(starts).size).toBe(starts.length)
   }
   expect((await node.send('GET', '/api/people/a')).json.item.n).toBe(revisions - 1)
   await node.close()

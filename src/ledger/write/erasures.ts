@@ -158,15 +158,13 @@ class CountedErasures {
     const counts: number[] = []
     const recent = new RecentBlocks(this.#store)
     for (const erasure of erasures) {
-      let { range } = erasure
-      const one = async () => {
+      const one = async (next: Erasure) => {
         await turn()
-        const plan = await planErasure(this.#store, { ...erasure, range }, this.#erased, recent)
-        for (const position of plan.positions) this.#erased.add(position)
-        range = { ...range, from: plan.last + 1 }
-        return { erased: plan.positions.length, freed: [] }
+        const { positions, last } = await planErasure(this.#store, next, this.#erased, recent)
+        for (const position of positions) this.#erased.add(position)
+        return { erased: positions.length, freed: [], last }
       }
-      counts.push((await untilErased(one)).erased)
+      counts.push((await untilErased(erasure, one)).erased)
     }
     return counts
   }
@@ -181,12 +179,11 @@ async function recordAll(
   if (erasures.length === 0) return []
   const one = async (erasure: Erasure) => {
     const recorded = await writer.record([erasure], { ...conditions, idempotency: null })
-    return { erased: recorded.erased ?? 0, freed: recorded.freed ?? [] }
+    const { erased = 0, freed = [], last = -1 } = recorded
+    return { erased, freed, last }
   }
   const { counts, failure } = await attachments.erasing(async () => {
-    const outcomes = await Promise.allSettled(
-      erasures.map((erasure) => untilErased(() => one(erasure))),
-    )
+    const outcomes = await Promise.allSettled(erasures.map((erasure) => untilErased(erasure, one)))
     onErased()
     const all = outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : null))
     const failed = outcomes.find(({ status }) => status === 'rejected')
@@ -200,17 +197,25 @@ async function recordAll(
   return counts
 }
 
-/** Repeats `erase` until the item has no more former revisions in the range. */
-async function untilErased(erase: () => Promise<Erased>): Promise<Erased> {
+/**
+ * Repeats `erase` until the item has no more former revisions in the range. Each repetition continues after the last
+ * one, because a search from the first of a million revisions would take as long as all the repetitions before.
+ */
+async function untilErased(
+  erasure: Erasure,
+  erase: (next: Erasure) => Promise<Erased>,
+): Promise<Pick<Erased, 'erased' | 'freed'>> {
+  let { range } = erasure
   let erased = 0
   const freed: string[] = []
   for (;;) {
-    const part = await erase().catch((error: unknown) => {
+    const part = await erase({ ...erasure, range }).catch((error: unknown) => {
       if (error instanceof LedgerError && error.code === 'NOTHING_TO_ERASE') return null
       throw error
     })
     erased += part?.erased ?? 0
     freed.push(...(part?.freed ?? []))
     if (part === null || part.erased < REVISIONS_PER_ERASURE) return { erased, freed }
+    range = { ...range, from: part.last + 1 }
   }
 }

@@ -298,7 +298,7 @@ class Planner {
 
   async #planErasure(operation: Extract<Operation, { kind: 'erase_item' }>): Promise<void> {
     const { kind, db, of } = operation
-    const { positions, freed } = await planErasure(
+    const { positions, freed, last } = await planErasure(
       this.#store,
       operation,
       this.#erased,
@@ -308,7 +308,7 @@ class Planner {
     this.#undo.push(() => {
       for (const position of positions) this.#erased.delete(position)
     })
-    this.#erasing = { erased: positions.length, freed }
+    this.#erasing = { erased: positions.length, freed, last }
     const entry = entryText.eraseItem(this.#store.serverId, db, of, positions, operation)
     this.#add(entry, { kind, db, of, positions })
   }
