@@ -45,6 +45,11 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
   history: { requests: [get('/api/d/i0/history')] },
   blocks: { requests: [get('/api/ledgers?proof=1')] },
   changes: { requests: [get('/api/ledgers/$SERVER/changes?since=start')] },
+  'past item': { requests: [get('/api/d/i0?at=15')], reads: 'all' },
+  'past lists': { requests: [get('/api/d?docs=1&at=15')], reads: 'all' },
+  differences: { requests: [get('/api/config/diff?db=d&from=5&to=15&docs=1')], reads: 'all' },
+  proofs: { requests: [get('/api/d/i0/proof')], reads: 'all' },
+  'current proofs': { requests: [get('/api/d/i0/proof?current=1')], reads: 'all' },
 }
 
 async function attackWith({ url }: Served, serverId: string, attack: Attack): Promise<void> {
