@@ -105,10 +105,12 @@ function findMemberFault(
 
 const REASON = ', which JSON cannot hold'
 
-/** Whether `JSON.stringify` would write the object without its content. */
-function isOpaque(value: unknown): boolean {
+/** Whether `JSON.stringify` would write the object without its content, as `{}` for a Promise or a Map. */
+function isOpaque(value: object): boolean {
   if (value instanceof Date) return Number.isNaN(value.getTime())
-  return value instanceof Map || value instanceof Set || ArrayBuffer.isView(value)
+  if (ArrayBuffer.isView(value)) return true
+  if (Array.isArray(value) || 'toJSON' in value || Object.keys(value).length > 0) return false
+  return Object.prototype.toString.call(value) !== '[object Object]'
 }
 
 /** Describes a value for an error message. */

@@ -23,6 +23,8 @@ describe('a value in a request', () => {
     ['a symbol', { s: Symbol('s') }, 'body/s is a symbol, which JSON cannot hold'],
     ['a Map', { m: new Map() }, 'body/m is a Map, which JSON cannot hold'],
     ['a Set', { m: new Set() }, 'body/m is a Set, which JSON cannot hold'],
+    ['a Promise', { m: Promise.resolve(1) }, 'body/m is a Promise, which JSON cannot hold'],
+    ['a buffer', { b: new ArrayBuffer(2) }, 'body/b is a ArrayBuffer, which JSON cannot hold'],
     ['bytes', { b: new Uint8Array(2) }, 'body/b is a Uint8Array, which JSON cannot hold'],
     [
       'an invalid Date',
