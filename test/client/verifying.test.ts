@@ -177,6 +177,24 @@ it('reports a deleted item as missing if the node proves the deletion', async ()
   expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
 })
 
+it('reports a deleted item as missing after its deletion was erased, if the signed state proves it', async () => {
+  const node = await startWith([plum(1)])
+  const [{ fruit }, late] = [await verifying(node), await verifying(node)]
+  for (const reader of [fruit, late.fruit]) {
+    expect((await reader.read('plum'))?.item).toEqual(plum(1))
+  }
+  await node.send('DELETE', '/api/fruit/plum', undefined, { 'ledger-reason': 'sold' })
+  expect((await node.send('POST', '/api/fruit/plum/erase', {})).status).toBe(200)
+  expect(await outcome(fruit.read('plum', { at: 2 }))).toBe('ITEM_ERASED')
+  expect(await fruit.read('plum')).toBeNull()
+  expect(await collected(fruit.history('plum'))).toHaveLength(2)
+  // The server denies an item that was created again.
+  await node.send('POST', '/api/fruit', plum(2))
+  late.proxy.lie = async (path, honest) =>
+    path.endsWith('/proof') ? { status: 404, text: '{"status":false}' } : honest(path)
+  expect(await outcome(late.fruit.read('plum'))).toBe('ITEM_STALE')
+})
+
 type Client = Awaited<ReturnType<typeof verifying>>
 type Method = (client: Client, node: LedgerNode, at: number) => Promise<unknown>
 const [DB, ITEM] = [{ db: 'fruit' }, { db: 'fruit', id: 'plum' }]

@@ -264,7 +264,8 @@ export class VerifyingReader {
 
   /**
    * Verifies a reply that the item does not exist, or with `at`, that it did not exist after the block of this height:
-   * if the item existed when it was `seen`, its deletion must be proven.
+   * if the item existed when it was `seen`, its deletion must be proven, or, if the deletion was erased, that the signed
+   * state has no such item.
    */
   async requireMissing(
     db: string,
@@ -277,14 +278,21 @@ export class VerifyingReader {
     const { status, text } = await this.#options.fetch(path, signal)
     const position = status === 200 ? findDeletion(text) : null
     const proven = position === null ? null : await this.readEntry(db, id, position, signal)
-    const isDeletion = proven?.entry?.method === 'delete_item' && !isBefore(proven, seen)
-    if (!isDeletion || (at !== undefined && proven.height > at)) {
-      throw new ProofError(
-        'ITEM_STALE',
-        `the server reports item ${id} of ${db} as missing without a proof of its deletion, but this client has read the item before`,
-      )
+    if (proven !== null && !isBefore(proven, seen) && proven.height <= (at ?? proven.height)) {
+      const { entry } = proven
+      if (entry === null && at !== undefined) {
+        throw new ProofError('ITEM_ERASED', `the deletion of item ${id} of ${db} was erased`)
+      }
+      const isDeletion = entry?.method === 'delete_item'
+      if (isDeletion || (entry === null && (await this.#readCurrent(db, id, signal)) === null)) {
+        this.note(db, id, proven, true)
+        return
+      }
     }
-    this.note(db, id, proven, true)
+    throw new ProofError(
+      'ITEM_STALE',
+      `the server reports item ${id} of ${db} as missing without a proof of its deletion, but this client has read the item before`,
+    )
   }
 
   async #acceptCheckpoint(next: Checkpoint, note: string, known: Known): Promise<void> {
