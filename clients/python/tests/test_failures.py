@@ -1,5 +1,6 @@
 """Replies that no real node sends, and arguments that are refused before a request."""
 
+import gzip
 import json
 import ssl
 import tempfile
@@ -34,6 +35,23 @@ def reply(status: int, value: object, **headers: str) -> Answer:
         handler.wfile.write(content)
 
     return answer
+
+
+def compressed(handler: BaseHTTPRequestHandler) -> None:
+    """Answers like a proxy that compresses the refusal of a missing item."""
+    content = gzip.compress(b'{"status":false}')
+    handler.send_response(404)
+    handler.send_header("content-encoding", "gzip")
+    handler.send_header("content-length", str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content)
+
+
+def huge(handler: BaseHTTPRequestHandler) -> None:
+    """Announces 512 MiB."""
+    handler.send_response(200)
+    handler.send_header("content-length", str(2**29))
+    handler.end_headers()
 
 
 def broken(handler: BaseHTTPRequestHandler) -> None:
@@ -162,6 +180,19 @@ class Failures(unittest.TestCase):
         for value in values:
             error = self.refusal_of(self.node(reply(200, value)).databases)
             self.assertEqual((error.code, error.status), ("REPLY_MALFORMED", 200))
+
+    def test_reads_a_refusal_that_a_proxy_has_compressed(self) -> None:
+        self.assertIsNone(self.node(compressed).database("fruit").read("plum"))
+
+    def test_reads_smaller_pages_if_a_page_is_too_large(self) -> None:
+        listed = {"status": True, "items": ["a"], "docs": [{"id": "a"}], "history": [], "cursor": None}
+        page = reply(200, listed)
+        fruit = self.node(huge, page).database("fruit")
+        self.assertEqual(list(fruit.query()), [{"id": "a"}])
+        self.assertEqual([path.split("limit=")[1] for path, _, _ in self.requests], ["500", "63"])
+        self.assertEqual(list(self.node(huge, page).database("fruit").history("a")), [])
+        error = self.refusal_of(self.node(huge).databases)
+        self.assertEqual((error.code, self.delays), ("REPLY_TOO_LARGE", []))
 
     def test_does_not_follow_a_redirect_and_names_its_target(self) -> None:
         ledger = self.node(reply(302, {}, location="http://127.0.0.1:1/"), token="secret")

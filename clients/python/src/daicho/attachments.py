@@ -10,6 +10,8 @@ from .json_body import require_state, require_text, value_invalid
 from .transport import Call, Transport, path_of
 
 PAGE = 500
+#: Maximum bytes of an attachment.
+CONTENT_BYTES_MAX = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Attachments:
 
     def get(self, name: str, *, at: int | str | None = None) -> AttachmentContent:
         """Reads the attachment `name` into memory; with `at`, as of the block of this height, or of the last block up to this time of RFC 3339."""
-        reply = self._transport.read(Call("GET", self._named(name), {"at": require_state(at)}))
+        query = {"at": require_state(at)}
+        reply = self._transport.read(Call("GET", self._named(name), query, reply_bytes_max=CONTENT_BYTES_MAX))
         content_type = reply.headers.get("content-type", "application/octet-stream")
         return AttachmentContent(reply.content, content_type, reply.headers.get("etag", ""))
 

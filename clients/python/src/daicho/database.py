@@ -234,9 +234,11 @@ class Database:
     def history(self, id: str) -> Iterator[Revision]:
         """Yields all revisions of the item, oldest first, even if it was deleted."""
         cursor: str | None = None
+        limit = PAGE
         while True:
-            call = Call("GET", f"{self._item(id)}/history", {"limit": PAGE, "cursor": cursor})
-            page = self._transport.read(call).json()
+            call = Call("GET", f"{self._item(id)}/history", {"cursor": cursor})
+            reply, limit = self._transport.read_page(call, limit)
+            page = reply.json()
             for each in _list_in(page, "history"):
                 yield Revision(
                     str(each["position"]),
@@ -330,8 +332,10 @@ class Database:
         offset = 0
         while limit is None or limit > offset:
             size = page_max if limit is None else min(page_max, limit - offset)
-            place = {"limit": size, "offset": offset if order else None, "cursor": cursor}
-            page = self._transport.read(Call("GET", self._path, {**query, **place})).json()
+            place = {"offset": offset if order else None, "cursor": cursor}
+            reply, size = self._transport.read_page(Call("GET", self._path, {**query, **place}), size)
+            page_max = min(page_max, size)
+            page = reply.json()
             yield page
             count = len(_list_in(page, "items"))
             offset += count

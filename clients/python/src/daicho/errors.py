@@ -7,8 +7,8 @@ class LedgerError(Exception):
     """A failed request.
 
     `code` is a code of the node (`ITEM_NOT_FOUND`, …), or one of: `UNREACHABLE` (no reply), `TIMEOUT`,
-    `REPLY_MALFORMED` (the reply does not come from a node), `NAME_INVALID` (a name that no URL can contain),
-    `VALUE_INVALID` (a value that no request can contain).
+    `REPLY_MALFORMED` (the reply does not come from a node), `REPLY_TOO_LARGE`, `NAME_INVALID` (a name that no URL can
+    contain), `VALUE_INVALID` (a value that no request can contain).
     """
 
     def __init__(

@@ -31,8 +31,8 @@ RETRIES_MAX = 20
 FIRST_DELAY = 0.1
 #: Maximum delay before a retry, seconds.
 DELAY_MAX = 5.0
-#: Maximum bytes of a reply, so that a long reply cannot fill the memory.
-REPLY_BYTES_MAX = 1024 * 1024 * 1024
+#: Maximum bytes of a reply other than an attachment, so that a long reply cannot fill the memory.
+REPLY_BYTES_MAX = 256 * 1024 * 1024
 CHUNK_BYTES = 256 * 1024
 KEY_BYTES = 16
 #: The default of arguments for which None is a wrong value.
@@ -52,6 +52,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     #: Sent unchanged instead of `body`, unless None.
     content: bytes | None = None
+    reply_bytes_max: int = REPLY_BYTES_MAX
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,16 @@ class Transport:
         """Sends a read. Raises LedgerError."""
         return self._with_retries(call)
 
+    def read_page(self, call: Call, limit: int) -> tuple[Reply, int]:
+        """Reads up to `limit` elements, or fewer if the reply is too large. Returns the page with the limit that it had."""
+        while True:
+            try:
+                return self.read(replace(call, query={**call.query, "limit": limit})), limit
+            except LedgerError as error:
+                if error.code != "REPLY_TOO_LARGE" or limit == 1:
+                    raise
+            limit = -(-limit // 8)
+
     def write(self, call: Call) -> Reply:
         """Sends a change. Raises LedgerError."""
         key = secrets.token_hex(KEY_BYTES)
@@ -127,7 +138,7 @@ class Transport:
             response = self._opener.open(request, timeout=timeout)
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refusal_in(error, url) from None
+                raise self._refusal_in(error, url, time.monotonic() + timeout) from None
         except (OSError, HTTPException) as error:
             raise self.failure_of(error) from error
         assert isinstance(response, HTTPResponse)
@@ -170,7 +181,7 @@ class Transport:
         encoded = replace(call, headers={"accept-encoding": "gzip", **call.headers})
         with self.open(encoded, self._timeout) as response:
             try:
-                content = _content_of(response, deadline)
+                content = _content_of(response, deadline, call.reply_bytes_max)
             except (OSError, HTTPException) as error:
                 raise self.failure_of(error) from error
             headers = {name.lower(): value for name, value in response.getheaders()}
@@ -180,14 +191,15 @@ class Transport:
         token = self._token() if callable(self._token) else self._token
         return {} if token is None else {"authorization": f"Bearer {token}"}
 
-    def _refusal_in(self, error: urllib.error.HTTPError, url: str) -> LedgerError:
+    def _refusal_in(self, error: urllib.error.HTTPError, url: str, deadline: float) -> LedgerError:
         status = error.code
         if 300 <= status < 400:
             target = error.headers.get("location", "another URL")
             fault = f"{url} redirects to {target}; create the client with the URL of the node itself"
             return LedgerError("REPLY_MALFORMED", status, fault)
         try:
-            value = _json_or_none(error.read(CHUNK_BYTES))
+            assert isinstance(error.fp, HTTPResponse)
+            value = _json_or_none(_content_of(error.fp, deadline, REPLY_BYTES_MAX))
         except (OSError, HTTPException) as failure:
             return self.failure_of(failure)
         if not isinstance(value, dict) or value.get("status") is not False:
@@ -269,16 +281,19 @@ def _query_text(query: Query) -> str:
     return f"?{'&'.join(pairs)}" if pairs else ""
 
 
-def _content_of(response: HTTPResponse, deadline: float) -> bytes:
+def _content_of(response: HTTPResponse, deadline: float, bytes_max: int) -> bytes:
     """Reads the reply. The timeout of the connection is for one chunk; `deadline` is for the whole reply."""
     content = bytearray()
     is_encoded = response.headers.get("content-encoding") == "gzip"
     inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16) if is_encoded else None
     while True:
+        if len(content) + (response.length or 0) > bytes_max:
+            fault = f"the reply has more than {bytes_max} bytes"
+            raise LedgerError("REPLY_TOO_LARGE", response.status, fault)
         chunk = response.read1(CHUNK_BYTES)
         try:
             # Bounded, because a short text can be the code of a very long one.
-            content += inflater.decompress(chunk, REPLY_BYTES_MAX + 1) if inflater else chunk
+            content += inflater.decompress(chunk, bytes_max + 1) if inflater else chunk
         except zlib.error as error:
             raise HTTPException(f"the reply is not gzip: {error}") from error
         if not chunk:
@@ -288,8 +303,6 @@ def _content_of(response: HTTPResponse, deadline: float) -> bytes:
             if response.length:
                 raise HTTPException("the reply is incomplete")
             return bytes(content)
-        if len(content) > REPLY_BYTES_MAX:
-            raise LedgerError("REPLY_MALFORMED", response.status, "the reply is too long")
         if time.monotonic() > deadline:
             raise TimeoutError
 
