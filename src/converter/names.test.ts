@@ -60,6 +60,8 @@ it.each([
   ['a<b>c:d"e/f\\g|h?i*j.png', 'a_b_c_d_e_f_g_h_i_j.xlsx'],
   ['con.png', '_con.xlsx'],
   ['LPT1', '_LPT1.xlsx'],
+  ['COM².png', '_COM².xlsx'],
+  ['conin$', '_conin$.xlsx'],
   ['nul.a.png', '_nul.a.xlsx'],
   ['console.png', 'console.xlsx'],
 ])('names the workbook of the image %j as %j', (name, workbook) =>

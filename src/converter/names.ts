@@ -5,7 +5,7 @@ const FILE_NAME_UNITS_MAX = 255
 const EXTENSION = '.xlsx'
 const IMAGE_EXTENSION = /^\.(?:jpe?g|png|gif|webp|avif|tiff?|bmp|svg)$/i
 /** Matches names of devices, which Windows does not allow as names of files, even with an extension. */
-const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)/i
+const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³]|conin\$|conout\$) *(?:\.|$)/i
 
 /**
  * Characters to remove from names: control characters, U+FFFE, U+FFFF and unpaired surrogates, which XML 1.0 forbids;

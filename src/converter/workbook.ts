@@ -71,7 +71,10 @@ function formatRelationships(targets: readonly (readonly [string, string])[]): s
 }
 
 function formatWorkbook(sheetName: string): string {
-  const name = sheetName.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`)
+  const name = sheetName
+    .replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`)
+    // Readers decode `_x003A_`, the escape of a colon in texts. Source: ECMA-376 part 1, 22.9.2.19.
+    .replace(/_(?=x[0-9a-f]{4}_)/gi, '_x005F_')
   return (
     `${HEAD}<workbook xmlns="${MAIN}" xmlns:r="${OFFICE}">` +
     '<bookViews><workbookView/></bookViews>' +

@@ -162,6 +162,7 @@ describe('Output workbook', () => {
     ['History', '_History'],
     ['<&"\'>.png', '<&"\'>.png'],
     ['tab\there\u0007.png', 'tabhere.png'],
+    ['_x003A__x0041_.png', '_x003A__x0041_.png'],
   ]
   it.each(sheetNames)(
     '1. “It has one sheet. The sheet name is the original upload file name.” The file %j gives the sheet %j',

@@ -50,6 +50,13 @@ describe('a form', () => {
     ])
   })
 
+  it('a form is refused if its boundary is on more than 1,000 lines of a file', () => {
+    const send = (lines: number) =>
+      readForm(body([disposition('name=file'), '\r\n--b0undX'.repeat(lines)]), TYPE)
+    expect(send(1_000)).toHaveLength(1)
+    expect(() => send(1_001)).toThrow('the boundary is part of a file')
+  })
+
   it('a form can contain any bytes, even most bytes of a boundary', () => {
     const content = fc.oneof(
       fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)),

@@ -15,6 +15,8 @@ const FIELD_BYTES_MAX = 64
 const PARTS_MAX = 64
 /** Maximum size of the headers of one part. */
 const HEADER_BYTES_MAX = 16 * 1024
+/** Maximum number of lines that only start like a boundary: few, unless they are meant to keep the process busy. */
+const FALSE_BOUNDARIES_MAX = 1_000
 /** Maximum length of a boundary. RFC 2046 allows 70, but some clients send longer boundaries. */
 const BOUNDARY_LENGTH_MAX = 200
 
@@ -99,7 +101,7 @@ function requireBoundary(contentType: string): Buffer {
   if (boundary === undefined || boundary.length > BOUNDARY_LENGTH_MAX) {
     throw malformed('the Content-Type has no boundary parameter')
   }
-  return Buffer.from(`--${boundary}`, 'latin1')
+  return Buffer.from(`\r\n--${boundary}`, 'latin1')
 }
 
 /** The position of a boundary line, including the preceding CRLF. */
@@ -110,15 +112,18 @@ interface Delimiter {
 }
 
 function requireDelimiter(body: Buffer, boundary: Buffer, from: number): Delimiter {
-  let at = body.indexOf(boundary, Math.max(0, from))
-  for (; at !== -1; at = body.indexOf(boundary, at + 1)) {
-    if (at !== 0 && !body.subarray(at - 2, at).equals(CRLF)) continue
-    const start = Math.max(0, at - 2)
-    const after = at + boundary.length
+  const first = boundary.subarray(CRLF.length)
+  const isFirst = from === 0 && body.subarray(0, first.length).equals(first)
+  let start = isFirst ? -CRLF.length : body.indexOf(boundary, from)
+  for (let falseBoundaries = 0; start !== -1; falseBoundaries += 1) {
+    if (falseBoundaries > FALSE_BOUNDARIES_MAX) throw malformed('the boundary is part of a file')
+    const after = start + boundary.length
     const [line, dashes] =
       /^(--)|^[ \t]{0,64}\r\n/.exec(body.toString('latin1', after, after + 66)) ?? []
-    if (line === undefined) continue
-    return { start, end: after + line.length, isLast: dashes !== undefined }
+    if (line !== undefined) {
+      return { start: Math.max(0, start), end: after + line.length, isLast: dashes !== undefined }
+    }
+    start = body.indexOf(boundary, after)
   }
   throw malformed('the form ends before its last boundary')
 }
