@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http'
 import { gzipSync } from 'node:zlib'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import {
   answerOf,
   ecbFile,
@@ -174,6 +174,19 @@ describe('each source, simulated by a local server', () => {
     clock.advance(2 * MINUTE)
     await feed.refresh()
     expect(server.requests.length).toBe(4)
+  })
+})
+
+it('the first request after the computer was suspended requests the rates of its sources', async () => {
+  let suspendedMs = 0
+  server.answer = send(ecbFile(GOOD_DATE))
+  const feed = await opened('ecb', {}, { clock: { now: () => clock.now() + suspendedMs } })
+  await feed.refresh()
+  server.answer = send(ecbFile(NEXT_DATE))
+  suspendedMs = DAY
+  expect((await answerOf(feed)).headers['x-rates-as-of']).toBe(GOOD_DATE)
+  await vi.waitFor(async () => {
+    expect((await answerOf(feed)).headers['x-rates-as-of']).toBe(NEXT_DATE)
   })
 })
 

@@ -17,6 +17,9 @@ import {
 /** Maximum time that a request waits for the first rates. */
 const FIRST_RATES_MS = 10_000
 
+/** Delay of the timer of a refresh after which a request starts the refresh. */
+const LATE_MS = 1_000
+
 export interface RateFeedSettings {
   /** Sources in order of preference. */
   readonly sources: readonly SourceEntry[]
@@ -218,6 +221,9 @@ export class RateFeed {
 
   #createDetail(served: ServedRates) {
     const now = this.#clock.now()
+    // The timer is late after the computer was suspended, because it does not count that time.
+    const { nextAt } = this.#current
+    if (nextAt !== 0 && now > nextAt + LATE_MS) void this.#current.refresh()
     const { vector, rates, perEur } = served
     const { asOf, asOfMs, source } = vector
     if (this.#isRefused(served, now)) {
