@@ -49,16 +49,16 @@ def verify_state(file: bytes, verifier_key: str) -> ProvenState:
     """Returns what a state proof shows. Raises ProofError."""
     try: return proven_state(file.decode(), verifier_key)
     except UnicodeDecodeError: raise ProofError("the proof file is not UTF-8") from None
-    except (ValueError, RecursionError, TypeError, KeyError): raise ProofError("not a state proof") from None
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError): raise ProofError("not a state proof") from None
 
 def proven_state(file: str, verifier_key: str) -> ProvenState:
     need(len(file) <= 2**25, "the proof file is too long")
     body, opening, text, signatures = match(r"daicho/state-proof@v1\n([^\n]+)\n(?:([^\n]+)\n)?\n(.+?\n)\n(.+)\n", file, "not a state proof")
     parts = json.loads(body)
     need(isinstance(parts, dict) and canonical(parts) == body and set(parts) <= {"database", "db", "id", "item", "log"}, "the second line is not canonical")
-    name, size, root, log = match(rf"([^\n]+)/state\n{INT}\n(\S{{44}})\n(\S{{44}})\n", text, "not a signed state")
+    name, size, *roots = match(rf"([^\n]+)/state\n{INT}\n(\S{{44}})\n(\S{{44}})\n", text, "not a signed state")
     verify_note(name, text, signatures, verifier_key)
-    root, log, db, id = unbase64(root, "not a root"), unbase64(log, "not a root"), parts["db"], parts["id"]
+    (root, log), db, id = (unbase64(one, "not a root") for one in roots), parts["db"], parts["id"]
     need(isinstance(db, str) and isinstance(id, str), "it names no item")
     database = value_at(db, root, parts["database"])
     if database is None:
@@ -98,7 +98,7 @@ def verify_list(file: bytes, verifier_key: str) -> ProvenList:
     """Returns what a list shows. Raises ProofError."""
     try: return proven_list(file.decode(), verifier_key)
     except UnicodeDecodeError: raise ProofError("the list is not UTF-8") from None
-    except (ValueError, RecursionError, TypeError, KeyError): raise ProofError("not a list of a state") from None
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError): raise ProofError("not a list of a state") from None
 
 def proven_list(file: str, verifier_key: str) -> ProvenList:
     body, lines, text, signatures = match(r"daicho/state-list@v1\n([^\n]+)\n((?:[^\n]+\n)*)\n(.+?\n)\n(.+)\n", file, "not a list of a state")
