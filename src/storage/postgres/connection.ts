@@ -52,6 +52,15 @@ const LOCK_MS_MAX = 2_000
  */
 const TIMELINE_QUERY = 'SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)'
 /**
+ * Settings on which correctness depends, because the database or the user may have others. At other isolation levels, a
+ * statement does not see the commits made during a wait for a lock. The server reports a cancelled wait for a standby as
+ * a warning. Durations are measured in this process.
+ */
+const SESSION = `SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning';
+  SET statement_timeout = 0; SET idle_in_transaction_session_timeout =`
+/** Available since PostgreSQL 17. */
+const NO_TIMEOUT = 'SET transaction_timeout = 0'
+/**
  * Makes the server use indexes, because every statement here has an index for its rows. Otherwise a prepared statement
  * keeps the plan that was best when its tables were empty, until the server analyzes them. With this setting, a scan of
  * a table with one row has such a high estimated cost that the server would compile each statement, which takes 20 ms.
@@ -202,8 +211,9 @@ export class Connection implements Queries {
     this.#socket = socket
     this.#server = server
     this.timeline = timeline
-    client.on('notice', ({ severity, message }) => {
-      if (severity === 'WARNING') this.#warning = message ?? ''
+    // The severity is in the language of the server. The code of a message that is no warning is 00000.
+    client.on('notice', ({ code, message }) => {
+      if (code !== '00000') this.#warning = message ?? ''
     })
     client.on('error', () => {
       this.#isOpen = false
@@ -244,13 +254,15 @@ export class Connection implements Queries {
       connectionTimeoutMillis: CONNECT_MS_MAX,
       query_timeout: options.deadlineMs ?? DEADLINE_MS,
       lock_timeout: LOCK_MS_MAX,
-      idle_in_transaction_session_timeout: idle,
       types: { getTypeParser },
     })
     // Without a listener, an error of the socket would end the process.
     client.on('error', () => {})
     try {
       await client.connect()
+      const session = client.query(`${SESSION} ${idle}`)
+      session.catch(() => {})
+      client.query(NO_TIMEOUT).catch(() => {})
       client.query(CHECK_CLIENT).catch(() => {})
       client.query(PROBE_CLIENT).catch(() => {})
       client.query(PLANS).catch(() => {})
@@ -259,6 +271,7 @@ export class Connection implements Queries {
         () => 0,
       )
       const { rows } = await client.query({ text: GUARD_QUERY, rowMode: 'array' })
+      await session
       const server = guarded(rows[0] ?? [], options.durable)
       const connection = new Connection(client, socket, server, await timeline)
       if (connection.timeline >= (options.timelineMin ?? 0)) return connection

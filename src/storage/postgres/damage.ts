@@ -5,8 +5,8 @@ import { toStoreError } from './errors.ts'
 
 const SQL = {
   invalid: `SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-    JOIN pg_class AS t ON t.oid = i.indrelid
-    WHERE NOT i.indisvalid AND t.relname = ANY('{${TABLE_NAMES.join(',')}}') LIMIT 1`,
+    JOIN unnest('{${TABLE_NAMES.join(',')}}'::text[]) AS named (name) ON to_regclass(name) = i.indrelid
+    WHERE NOT i.indisvalid LIMIT 1`,
 } as const
 
 /** Finds an index of the server that is invalid or damaged. */

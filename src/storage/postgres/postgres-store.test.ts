@@ -12,6 +12,7 @@ import { describeSearch } from '../contract/search-contract.ts'
 import { describeStore } from '../contract/store-contract.ts'
 import { ERASING, fillStore } from '../contract/test-filled.ts'
 import {
+  appendAfter,
   appendEntries,
   CONTRACT_SERVER_ID,
   entry,
@@ -54,6 +55,19 @@ async function open(location: string): Promise<Store> {
   const store = await openStore({ location, serverId, durable: true })
   onTestFinished(() => store.close())
   return store
+}
+
+/** Requires that tasks of two stores run one after another, and that each reads the block of the other. */
+async function requireWait(...stores: readonly Store[]): Promise<void> {
+  const heights: number[] = []
+  const work = (store: Store) =>
+    store.exclusive(async (head) => {
+      heights.push(head?.height ?? -1)
+      await appendAfter(head, store, [entry.createDb(`d${heights.length}`)])
+    })
+  await Promise.all(stores.map(work))
+  await Promise.all(stores.map(work))
+  expect(heights).toEqual([-1, 0, 1, 2])
 }
 
 async function allBlocks(store: StoreReader): Promise<Block[]> {
@@ -123,17 +137,44 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
 
   it('a store waits while another store runs an exclusive task, and then reads the new head', async () => {
     const location = await newDatabase()
-    const stores = [await open(location), await open(location)]
-    const heights: (number | undefined)[] = []
-    const work = (store: Store) =>
-      store.exclusive(async (head) => {
-        heights.push(head?.height)
-        const name = `d${heights.length}`
-        await appendEntries(store, [entry.createDb(name)])
-      })
-    await Promise.all(stores.map(work))
-    await Promise.all(stores.map(work))
-    expect(heights).toEqual([undefined, 0, 1, 2])
+    await requireWait(await open(location), await open(location))
+  })
+
+  it('depends neither on settings of the database, nor on a publication or tables in other schemas', async () => {
+    const location = await newDatabase()
+    const name = new URL(location).pathname.slice(1)
+    const settings = {
+      default_transaction_isolation: 'repeatable read',
+      idle_in_transaction_session_timeout: '20ms',
+      statement_timeout: '20ms',
+    }
+    const others = [
+      'CREATE PUBLICATION everything FOR ALL TABLES; CREATE SCHEMA other',
+      'CREATE TABLE other.items AS SELECT 1 AS n UNION ALL SELECT 1',
+    ]
+    for (const statement of others) await queryOnce(location, statement)
+    const invalid = 'CREATE UNIQUE INDEX CONCURRENTLY broken ON other.items (n)'
+    await expect(queryOnce(location, invalid)).rejects.toThrow('broken')
+    for (const [setting, value] of Object.entries(settings)) {
+      await queryOnce(location, `ALTER DATABASE ${name} SET ${setting} = '${value}'`)
+    }
+    const [one, two] = [await open(location), await open(location)]
+    await requireWait(one, two)
+    const contents = [entry.createDb('d'), entry.create('d', 'a'), entry.update('d', 'a', 2)]
+    await appendEntries(one, contents)
+    const reading = await openStoreReader(location, { frozen: true })
+    expect(await reading.indexes()).toEqual([])
+    expect(await one.addIndex('d', 'n')).toBe('done')
+    while (await one.maintain());
+    const slow = await Connection.open({ url: location, durable: true })
+    onTestFinished(() => slow.close())
+    await slow.execute('SELECT pg_sleep(0.1)')
+    expect(await reading.indexes()).toEqual([])
+    await reading.close()
+    await appendEntries(one, [entry.erase('d', 'a', ['4.1'])])
+    while (await one.maintain());
+    await expect.poll(() => one.uncompacted(), { timeout: 20_000 }).toEqual([])
+    expect(await one.damage()).toBeNull()
   })
 
   it('rejects an empty database, and a database of another key, another format or another program', async () => {

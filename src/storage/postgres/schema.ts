@@ -87,6 +87,9 @@ const CREATION: readonly string[] = [
   `CREATE TABLE shared_texts (name ${TEXT} NOT NULL, version int8 NOT NULL, text ${TEXT}, PRIMARY KEY (name))`,
   // See `isOldStateVisible` in `compaction.ts`.
   'CREATE TABLE vacuum_probe (number int8 NOT NULL)',
+  // Without a primary key, the server would refuse changes while a publication includes all tables.
+  'ALTER TABLE node REPLICA IDENTITY FULL',
+  'ALTER TABLE vacuum_probe REPLICA IDENTITY FULL',
   // ANALYZE would copy values of these columns to the statistics, where an erasure does not find them.
   ...UNSAMPLED.map(([table, columns]) => {
     const changes = columns.map((column) => `ALTER COLUMN ${column} SET STATISTICS 0`)
