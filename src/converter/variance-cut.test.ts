@@ -36,3 +36,14 @@ it('merges bins of equal colour into one colour, even if more colours are allowe
     ),
   ).toEqual(['070708', '070708'])
 })
+
+it('uses all colours, even if the bins with the greatest error cannot be separated', () => {
+  const bins = [
+    [10, 5.99, 0],
+    [10.9, 6.01, 0],
+    [100, 0, 0],
+    [110, 0, 0],
+  ]
+  const [, , ...others] = cut(bins, [1e6, 1e6, 100, 100], 3)
+  expect(others).toEqual(['640000', '6e0000'])
+})

@@ -31,8 +31,10 @@ export function varianceCut(bins: Bins, colorsMax: number): Uint32Array {
     if (box === undefined) break
     const middle = box.error > 0 ? cut(order, bins, box) : box.to
     if (middle === box.to) {
-      heap.push(box)
-      break
+      // Its bins differ by less than 1, so the other boxes are cut.
+      heap.push({ ...box, error: 0 })
+      if (box.error === 0) break
+      continue
     }
     heap.push(createBox(order, bins, box.from, middle))
     heap.push(createBox(order, bins, middle, box.to))
