@@ -165,4 +165,4 @@ export {
   type TreeNode,
 } from './merkle-tree.ts'
 export { nodeVerifySignature, rawPublicKey, toServerId } from './node-keys.ts'
-export { type RawBlock, RawEntry, rawBlock, rawBlocks, rawEntry } from './raw-block.ts'
+export { findItemId, type RawBlock, RawEntry, rawBlock, rawBlocks, rawEntry } from './raw-block.ts'

@@ -8,7 +8,7 @@ import { sealBlock } from './block.ts'
 import { type BlockParts, parseBlockParts, provenBlockJson } from './block-json.ts'
 import { plainValue } from './contract/test-plain.ts'
 import { type Authorship, entryText, isReason } from './entry.ts'
-import { type RawBlock, RawEntry, rawBlocks, rawEntry } from './raw-block.ts'
+import { findItemId, type RawBlock, RawEntry, rawBlocks, rawEntry } from './raw-block.ts'
 
 const SERVER_ID = 4_126
 const MANY = { serverId: SERVER_ID, blocksMax: 10 }
@@ -36,6 +36,7 @@ function valuesOf({ body: entries, ...parts }: RawBlock): BlockParts {
     const value = parseJson(text)
     expect(canonicalJson(value)).toBe(text)
     expect([method, db, id]).toEqual([value.method, value.db, value.item.id])
+    expect(findItemId(text)).toBe(id)
     expect(canonicalJson(value.item)).toBe(itemText)
     expect(value.serverid).toBe(SERVER_ID)
     return value
@@ -190,6 +191,7 @@ it('accepts every entry that creates or changes an item', () => {
       const entry = rawEntry(text, SERVER_ID)
       expect(entry).toEqual(expect.objectContaining({ text, itemText }))
       expect(entry).toMatchObject(parsedEntry(text) ?? { text: 'is not an entry' })
+      expect(findItemId(text)).toBe(entry?.id)
     }),
     { numRuns: ENTRY_RUNS },
   )

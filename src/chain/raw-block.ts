@@ -131,6 +131,27 @@ export function rawEntry(text: string, serverId: number): RawEntry | null {
   return entry?.text.length === text.length ? entry : null
 }
 
+/**
+ * Returns the id of the item in a canonical entry, or null if the entry has no item. Reads the item only up to its id,
+ * because the item may have 10 MB.
+ */
+export function findItemId(text: string): string | null {
+  const head = authorEnd(text, 0)
+  if (head === NONE || !text.startsWith(DB, head)) return null
+  const dbEnd = stringEnd(text, head + DB.length)
+  if (dbEnd === NONE || !text.startsWith(ITEM, dbEnd)) return null
+  for (let at = dbEnd + ITEM.length; ; ) {
+    const nameStart = at + 1
+    const nameEnd = stringEnd(text, nameStart)
+    const end = nameEnd === NONE ? NONE : valueEnd(text, nameEnd + 1, FOREIGN_DEPTH_MAX)
+    if (end === NONE) return null
+    const value = text.slice(nameEnd + 1, end)
+    if (text.startsWith('"id"', nameStart)) return value.startsWith('"') ? unescaped(value) : null
+    if (text.charCodeAt(end) !== COMMA) return null
+    at = end
+  }
+}
+
 /** The escapes of RFC 8785 section 3.2.2.2. */
 const ESCAPE = /\\(?:["\\bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))/y
 const BY = '{"by":'

@@ -65,13 +65,10 @@ export interface ProvenEntry {
 
 /** Writes a proof file (C2SP tlog-proof, extension `.tlog-proof`). */
 export function proofFileText({ opening, height, path, checkpoint }: EntryProof): string {
-  const lines = [
-    FIRST_LINE,
-    `extra ${toBase64(new TextEncoder().encode(openingText(opening)))}`,
-    `index ${height}`,
-    ...path.map(toBase64),
-  ]
-  return `${lines.join('\n')}\n\n${checkpoint}`
+  const extra = toBase64(new TextEncoder().encode(openingText(opening)))
+  const lines = [`index ${height}`, ...path.map(toBase64)].join('\n')
+  // Not joined with the others, because the opening may have 10 MB.
+  return `${FIRST_LINE}\nextra ${extra}\n${lines}\n\n${checkpoint}`
 }
 
 /** Returns an opening as canonical JSON. Its entry and its header are canonical texts already. */

@@ -73,17 +73,20 @@ function listStream(
   return replyStream(texts, () => `,"limit":${limit},"offset":${offset}${ending()}`)
 }
 
-/** Yields the texts of `"<name>":[…]` for each page, and empties the page, so that no sent row stays in memory. */
+/**
+ * Yields the texts of `"<name>":[…]` for each page, and empties the page, so that no sent row stays in memory. `textOf`
+ * returns a row as one text, or in parts, because joining a part of 10 MB would copy it.
+ */
 async function* listText<Row>(
   name: string,
   pages: AsyncIterable<Row[]>,
-  textOf: (row: Row) => string,
+  textOf: (row: Row) => string | readonly string[],
 ): AsyncGenerator<string[]> {
   let opening = `"${name}":[`
   // A function, because a suspended generator keeps its temporary values in memory.
   const take = (page: Row[]) =>
     page.splice(0).flatMap((row) => {
-      const texts = [opening, textOf(row)]
+      const texts = [opening, textOf(row)].flat()
       opening = ','
       return texts
     })
@@ -173,13 +176,14 @@ export function historyReply(pages: AsyncIterable<StoredRevision[]>, limit: numb
   return replyStream(texts, () => `,"limit":${limit},"cursor":${cursor}`)
 }
 
-function revisionJson({ position, timestamp, kind, text, ...made }: StoredRevision): string {
+function revisionJson({ position, timestamp, kind, text, ...made }: StoredRevision): string[] {
   const erased = kind === 'delete_item' ? '' : ',"erased":true'
-  const item = text === null ? erased : `,"item":${text}`
+  const item = text === null ? [erased] : [',"item":', text]
   const { by, reason } = made
   const author = by === undefined ? '' : `,"by":${canonicalJson({ ...by })}`
   const why = reason === undefined ? '' : `,"reason":${canonicalString(reason)}`
-  return `{"position":"${positionText(position)}","timestamp":${timestamp},"method":"${kind}"${item}${author}${why}}`
+  const head = `{"position":"${positionText(position)}","timestamp":${timestamp},"method":"${kind}"`
+  return [head, ...item, `${author}${why}}`]
 }
 
 /** Builds the reply of `GET /api/config/diff` with at most `limit` changes; with all for 0. */
@@ -198,12 +202,10 @@ export function differencesReply(
     }
   }
   const texts = listText('changes', limited(), ({ db, id, change, before, after }) => {
-    const items = [
-      before === null ? '' : `,"before":${before}`,
-      after === null ? '' : `,"after":${after}`,
-    ]
     const item = `"db":${canonicalString(db)},"id":${canonicalString(id)}`
-    return `{${item},"change":"${change}"${items.join('')}}`
+    const old = before === null ? [] : [',"before":', before]
+    const now = after === null ? [] : [',"after":', after]
+    return [`{${item},"change":"${change}"`, ...old, ...now, '}']
   })
   const end = () => (limit === 0 ? '' : `,"more":${more}`)
   return replyStream(texts, () => `,"from":${from.height},"to":${to.height}${end()}`)

@@ -2,11 +2,13 @@ import { isJsonObject } from '../../base/json.ts'
 import { turn } from '../../base/turn.ts'
 import {
   entryBundle,
+  findItemId,
   type Head,
   hasTile,
   headerText,
   nodesOfTile,
   packPosition,
+  parseEntryHead,
   parseTile,
   proofFileText,
   proveConsistency,
@@ -190,6 +192,8 @@ export class LedgerLog {
    */
   async proof(db: string, id: string, path: EntryPath | null): Promise<string> {
     const database = await requireDatabase(this.#store, db)
+    // The current item may have 10 MB, which are read with its position.
+    if (path === null) await turn()
     const { height, index } = path ?? (await this.#currentPath(db, id))
     const size = Math.min(height + 1, await this.#committed())
     const signed = await this.#signing.covering(size)
@@ -228,6 +232,8 @@ export class LedgerLog {
 }
 
 function isOfItem(text: string, db: string, id: string): boolean {
+  const itemId = findItemId(text)
+  if (itemId !== null) return itemId === id && parseEntryHead(text)?.db === db
   const entry = storedJson(text)
   if (!isJsonObject(entry) || entry.db !== db) return false
   return entry.id === id || (isJsonObject(entry.item) && entry.item.id === id)

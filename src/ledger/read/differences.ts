@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import { turn } from '../../base/turn.ts'
-import { packPosition, parseEntryHead } from '../../chain/index.ts'
+import { findItemId, packPosition, parseEntryHead } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { type AsOf, blockPages, searchPages } from './pages.ts'
@@ -104,21 +104,26 @@ async function* changedItems(
   const range = { offset: from.height + 1, limit: to.height - from.height }
   if (range.limit === 0) return
   for await (const blocks of blockPages(store, range)) {
-    for (const { height, entries } of blocks.splice(0)) {
+    for (let block = blocks.shift(); block !== undefined; block = blocks.shift()) {
+      const { height } = block
+      const count = block.entries.length
       let [found, work]: [Candidate[], number] = [[], 0]
-      for (const [index, text] of entries.entries()) {
+      for (let index = 0; index < count; index += 1) {
+        const text = block.entries[index] ?? ''
         const pair = same.get(parseEntryHead(text)?.db ?? '')
-        const id = pair === undefined ? null : changedId(parseJson(text))
+        const id = pair === undefined ? null : (findItemId(text) ?? changedId(parseJson(text)))
         work += ENTRY_WORK + (pair === undefined ? 0 : text.length)
         if (pair !== undefined && id !== null) {
           const position = packPosition(height, index)
           const isFirst = !(await store.isRevised(pair.to ?? -1, id, from.before, position))
           if (isFirst) found.push([pair, id])
         }
-        if (work < PIECE_WORK) continue
+        if (work < PIECE_WORK || index === count - 1) continue
         yield found
         ;[found, work] = [[], 0]
       }
+      // While the client reads the last items, the block, which may have 10 MB, is not kept.
+      block = undefined
       yield found
     }
   }
