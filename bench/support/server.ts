@@ -63,12 +63,17 @@ export function serverOf(child: ChildProcess, url: string): Server {
   }
 }
 
+/** Time without work after which a server has no more work put off; it begins such work after a second. */
+const SETTLED_MS = 1_500
+
 /** Resolves when a server does nothing any more, so that work it put off is not measured as that of another. */
 export async function settled(server: Server): Promise<void> {
-  for (let tries = 0; tries < 120; tries += 1) {
-    const used = server.cpuSeconds()
+  let used = server.cpuSeconds()
+  for (let sinceMs = performance.now(); performance.now() - sinceMs < SETTLED_MS; ) {
     await new Promise((resolve) => setTimeout(resolve, 250))
-    if (server.cpuSeconds() - used <= 2 / TICKS) return
+    const now = server.cpuSeconds()
+    if (now - used > 2 / TICKS) sinceMs = performance.now()
+    used = now
   }
 }
 
