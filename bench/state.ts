@@ -1,6 +1,6 @@
 // Measures the signed state. Single items are written to a node of the same build whose state is off, and to a node that
-// is asked for a proof of the newest revision once per second; rounds alternate. Then a million items are loaded into
-// both. Prints the ratios, the processor time per entry, the proofs, the size of the state, and the start without it.
+// is asked for a proof of the newest revision once per second, or not at all; rounds alternate. Then a million items are
+// loaded into both. Prints the ratios, the processor time per entry, the proofs, the size of the state, and the start without it.
 //
 // BENCH_WITHOUT: the main program of the first node, such as <worktree>/src/cli/main.ts for another version, or `same`
 // for a node of this build with its state, which nobody asks for it.
@@ -27,7 +27,7 @@ import { recomputeState } from '../src/ledger/log/recomputed-state.ts'
 import { openStoreReader, STATE_FILE } from '../src/storage/index.ts'
 import { interleaved, load, median, perSecond, printTable } from './support/load.ts'
 import { sampleItem } from './support/sample-item.ts'
-import { type Server, startLedger } from './support/server.ts'
+import { type Server, settled, startLedger } from './support/server.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 5)
@@ -88,7 +88,7 @@ async function askEachSecond({ url, key }: Ledger, signal: AbortSignal): Promise
   return times
 }
 
-/** Compares writes to `plain` and to `asked`, which is asked for a proof once per second meanwhile. */
+/** Compares writes to `plain` and to `asked`, which nobody asks meanwhile, or which is asked for a proof each second. */
 async function compareWrites(plain: Ledger, asked: Ledger): Promise<void> {
   const rows = [['POST', ...COLUMNS]]
   for (const connections of [64, 1]) {
@@ -96,25 +96,34 @@ async function compareWrites(plain: Ledger, asked: Ledger): Promise<void> {
     const post = ({ url }: Ledger) =>
       load({ url: `${url}/api/${MAIN_DB}`, method: 'POST', body, connections, seconds: SECONDS })
     const times: number[] = []
-    await post(plain)
-    await post(asked)
-    const cpu = [0, 0]
-    const counted = async (server: Ledger, at: number) => {
+    for (const server of [plain, asked]) {
+      await post(server)
+      await settled(server)
+    }
+    const cpu = [0, 0, 0]
+    const counted = async (server: Ledger, at: number, work = () => post(server)) => {
       const before = server.cpuSeconds()
-      const run = await post(server)
+      const run = await work()
+      await settled(server)
       cpu[at] = (cpu[at] ?? 0) + (server.cpuSeconds() - before) / (run.perSecond * SECONDS * ROUNDS)
       return run
     }
     const runs = await interleaved(ROUNDS, {
       plain: () => counted(plain, 0),
-      asked: () => whileAsking(asked, times, () => counted(asked, 1)),
+      kept: () => counted(asked, 1),
+      asked: () => counted(asked, 2, () => whileAsking(asked, times, () => post(asked))),
     })
-    const rates = [perSecond(runs.plain), perSecond(runs.asked)]
-    rows.push(ratioRow(`${connections} connections`, rates, cpu, times))
+    const [without, kept, each] = [runs.plain, runs.kept, runs.asked].map(perSecond)
+    const label = `${connections} connections`
+    rows.push(
+      ratioRow(label, [without, kept], [cpu[0], cpu[1]], []),
+      ratioRow(`${label}, ${ASKED}`, [without, each], [cpu[0], cpu[2]], times),
+    )
   }
   printTable(rows)
 }
 
+const ASKED = 'a proof each second'
 const COLUMNS = [
   ...['without state/s', 'with/s', 'ratio', 'without, µs of CPU each', 'with', 'ratio'],
   ...['proof, ms', 'most, ms'],
@@ -136,14 +145,14 @@ async function whileAsking<Result>(
 
 function ratioRow(
   label: string,
-  [plain = 0, asked = 0]: readonly number[],
-  [cpuPlain = 0, cpuAsked = 0]: readonly number[],
+  [plain = 0, asked = 0]: readonly (number | undefined)[],
+  [cpuPlain = 0, cpuAsked = 0]: readonly (number | undefined)[],
   times: readonly number[],
 ): string[] {
   return [
     ...[label, plain.toFixed(0), asked.toFixed(0), (asked / plain).toFixed(2)],
     ...[(cpuPlain * 1e6).toFixed(0), (cpuAsked * 1e6).toFixed(0), (cpuPlain / cpuAsked).toFixed(2)],
-    ...[median(times).toFixed(0), Math.max(...times).toFixed(0)],
+    ...(times.length === 0 ? [] : [median(times).toFixed(0), Math.max(...times).toFixed(0)]),
   ]
 }
 
@@ -157,7 +166,8 @@ interface Loaded {
 }
 
 /** Loads `items` items over 4 connections. */
-async function loadItems({ url, cpuSeconds }: Ledger, items: number): Promise<Loaded> {
+async function loadItems(server: Ledger, items: number): Promise<Loaded> {
+  const { url, cpuSeconds } = server
   const body = JSON.stringify(Array.from({ length: ITEMS_PER_REQUEST }, sampleItem))
   const init = { method: 'POST', body, headers: { 'content-type': 'application/json' } }
   const ids: string[] = []
@@ -168,16 +178,23 @@ async function loadItems({ url, cpuSeconds }: Ledger, items: number): Promise<Lo
   }
   await Promise.all(Array.from({ length: 4 }, client))
   const rate = items / ((performance.now() - start) / 1_000)
+  await settled(server)
   return { rate, cpu: (cpuSeconds() - cpu) / items, ids }
 }
 
 async function compareLoads(plain: Ledger, asked: Ledger): Promise<readonly string[]> {
   const times: number[] = []
   const before = await loadItems(plain, ITEMS)
-  const after = await whileAsking(asked, times, () => loadItems(asked, ITEMS))
+  const after = await loadItems(asked, ITEMS)
+  const each = await whileAsking(asked, times, () => loadItems(asked, ITEMS / 5))
+  const label = (items: number) => `${items} items`
   printTable([
     ['load', ...COLUMNS],
-    ratioRow(`${ITEMS} items`, [before.rate, after.rate], [before.cpu, after.cpu], times),
+    ratioRow(label(ITEMS), [before.rate, after.rate], [before.cpu, after.cpu], []),
+    ratioRow(
+      ...([`${label(ITEMS / 5)}, ${ASKED}`, [before.rate, each.rate]] as const),
+      ...([[before.cpu, each.cpu], times] as const),
+    ),
   ])
   return after.ids
 }
