@@ -88,19 +88,19 @@ async function askEachSecond({ url, key }: Ledger, signal: AbortSignal): Promise
   return times
 }
 
-/** Compares writes to `plain` and to `asked`, which nobody asks meanwhile, or which is asked for a proof each second. */
-async function compareWrites(plain: Ledger, asked: Ledger): Promise<void> {
-  const rows = [['POST', ...COLUMNS]]
+/** Compares writes to `plain` and to `kept`, which is asked for a proof each second meanwhile if `isAsked`. */
+async function compareWrites(plain: Ledger, kept: Ledger, isAsked: boolean): Promise<void> {
+  const rows = [[isAsked ? `POST, ${ASKED}` : 'POST', ...COLUMNS]]
   for (const connections of [64, 1]) {
     const body = JSON.stringify(sampleItem())
     const post = ({ url }: Ledger) =>
       load({ url: `${url}/api/${MAIN_DB}`, method: 'POST', body, connections, seconds: SECONDS })
     const times: number[] = []
-    for (const server of [plain, asked]) {
+    for (const server of [plain, kept]) {
       await post(server)
       await settled(server)
     }
-    const cpu = [0, 0, 0]
+    const cpu = [0, 0]
     const counted = async (server: Ledger, at: number, work = () => post(server)) => {
       const before = server.cpuSeconds()
       const run = await work()
@@ -108,17 +108,13 @@ async function compareWrites(plain: Ledger, asked: Ledger): Promise<void> {
       cpu[at] = (cpu[at] ?? 0) + (server.cpuSeconds() - before) / (run.perSecond * SECONDS * ROUNDS)
       return run
     }
+    const posting = isAsked ? () => whileAsking(kept, times, () => post(kept)) : undefined
     const runs = await interleaved(ROUNDS, {
       plain: () => counted(plain, 0),
-      kept: () => counted(asked, 1),
-      asked: () => counted(asked, 2, () => whileAsking(asked, times, () => post(asked))),
+      kept: () => counted(kept, 1, posting),
     })
-    const [without, kept, each] = [runs.plain, runs.kept, runs.asked].map(perSecond)
-    const label = `${connections} connections`
-    rows.push(
-      ratioRow(label, [without, kept], [cpu[0], cpu[1]], []),
-      ratioRow(`${label}, ${ASKED}`, [without, each], [cpu[0], cpu[2]], times),
-    )
+    const rates = [perSecond(runs.plain), perSecond(runs.kept)]
+    rows.push(ratioRow(`${connections} connections`, rates, cpu, times))
   }
   printTable(rows)
 }
@@ -145,13 +141,13 @@ async function whileAsking<Result>(
 
 function ratioRow(
   label: string,
-  [plain = 0, asked = 0]: readonly (number | undefined)[],
-  [cpuPlain = 0, cpuAsked = 0]: readonly (number | undefined)[],
+  [plain = 0, kept = 0]: readonly number[],
+  [cpuPlain = 0, cpuKept = 0]: readonly number[],
   times: readonly number[],
 ): string[] {
   return [
-    ...[label, plain.toFixed(0), asked.toFixed(0), (asked / plain).toFixed(2)],
-    ...[(cpuPlain * 1e6).toFixed(0), (cpuAsked * 1e6).toFixed(0), (cpuPlain / cpuAsked).toFixed(2)],
+    ...[label, plain.toFixed(0), kept.toFixed(0), (kept / plain).toFixed(2)],
+    ...[(cpuPlain * 1e6).toFixed(0), (cpuKept * 1e6).toFixed(0), (cpuPlain / cpuKept).toFixed(2)],
     ...(times.length === 0 ? [] : [median(times).toFixed(0), Math.max(...times).toFixed(0)]),
   ]
 }
@@ -182,19 +178,20 @@ async function loadItems(server: Ledger, items: number): Promise<Loaded> {
   return { rate, cpu: (cpuSeconds() - cpu) / items, ids }
 }
 
-async function compareLoads(plain: Ledger, asked: Ledger): Promise<readonly string[]> {
+/** Compares the load of `items` items as `compareWrites` does. Returns the ids of some of them. */
+async function compareLoads(
+  plain: Ledger,
+  kept: Ledger,
+  { items, isAsked }: { readonly items: number; readonly isAsked: boolean },
+): Promise<readonly string[]> {
   const times: number[] = []
-  const before = await loadItems(plain, ITEMS)
-  const after = await loadItems(asked, ITEMS)
-  const each = await whileAsking(asked, times, () => loadItems(asked, ITEMS / 5))
-  const label = (items: number) => `${items} items`
+  const before = await loadItems(plain, items)
+  const after = await (isAsked
+    ? whileAsking(kept, times, () => loadItems(kept, items))
+    : loadItems(kept, items))
   printTable([
-    ['load', ...COLUMNS],
-    ratioRow(label(ITEMS), [before.rate, after.rate], [before.cpu, after.cpu], []),
-    ratioRow(
-      ...([`${label(ITEMS / 5)}, ${ASKED}`, [before.rate, each.rate]] as const),
-      ...([[before.cpu, each.cpu], times] as const),
-    ),
+    [isAsked ? `load, ${ASKED}` : 'load', ...COLUMNS],
+    ratioRow(`${items} items`, [before.rate, after.rate], [before.cpu, after.cpu], times),
   ])
   return after.ids
 }
@@ -286,12 +283,16 @@ export async function run(): Promise<void> {
     const { BENCH_WITHOUT: without } = process.env
     const main = without === 'same' ? undefined : (without ?? buildWithout(third))
     const plain = await started(first, main)
-    const asked = await started(second)
-    await compareWrites(plain, asked)
-    const ids = await compareLoads(plain, asked)
+    const kept = await started(second)
+    // A node that was asked follows the state under load for a minute.
+    await compareWrites(plain, kept, false)
+    const ids = await compareLoads(plain, kept, { items: ITEMS, isAsked: false })
+    await compareWrites(plain, kept, true)
+    await compareLoads(plain, kept, { items: ITEMS / 5, isAsked: true })
     await plain.stop()
-    await idleProofs(asked, ids)
-    await asked.stop()
+    await settled(kept)
+    await idleProofs(kept, ids)
+    await kept.stop()
     await cpuPerEntry(second)
     await compareStarts(second)
   } finally {
