@@ -63,8 +63,8 @@ export function serverOf(child: ChildProcess, url: string): Server {
   }
 }
 
-/** Time without work after which a server has no more work put off; it begins such work up to two seconds later. */
-const SETTLED_MS = 2_500
+/** Time without work after which a server has no more work put off; it begins such work up to three seconds later. */
+const SETTLED_MS = 3_500
 
 /** Resolves when a server does nothing any more, so that work it put off is not measured as that of another. */
 export async function settled(server: Server): Promise<void> {
