@@ -135,6 +135,23 @@ it('a backup made right after an erasure contains nothing of the erased content'
   expect(readFileSync(join(made.path ?? '', 'ledger.db')).includes('SECRET')).toBe(false)
 })
 
+it('a backup has no blob that was erased before its store was copied, and each blob to which its store refers', async () => {
+  const { folder, to, store } = await testFolders()
+  await appendEntries(store, [entry.attach('fruit', '1', 'name', 'content')])
+  // Copied in more than one step, between which the test removes files.
+  await appendEntries(store, [entry.create('fruit', 'long', 'x'.repeat(6_000_000))])
+  const [kept, erased] = [keepContent(folder, 'content'), keepContent(folder, 'erased')]
+  const { path } = await backup(folder, to, {
+    progress: (_, phase) => {
+      for (const name of phase === 'copied' ? [kept, erased] : [])
+        rmSync(join(folder, name), { force: true })
+    },
+  })
+  expect([existsSync(join(folder, kept)), existsSync(join(folder, erased))]).toEqual([false, false])
+  const inBackup = (name: string) => existsSync(join(path ?? '', name))
+  expect([inBackup(kept), inBackup(erased)]).toEqual([true, false])
+})
+
 it('a damaged store is not backed up, unless verification is disabled', async () => {
   const { folder, to, store } = await testFolders()
   await store.close()

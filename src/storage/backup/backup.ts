@@ -10,6 +10,7 @@ import type { StoreReader } from '../port/store.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
 import type { Finding } from '../verify/chain-walk.ts'
 import { type Verification, verifyStore } from '../verify/verify.ts'
+import { namedNow } from '../verify/verify-blobs.ts'
 import {
   type BlobFolder,
   copyDurably,
@@ -119,11 +120,10 @@ async function copyFolder(
   const contents = await prepareBlobFolders(options, partial, name)
   let copied = 0
   // Copies the blobs, then the store, then the blobs that were added in between. So the copy has every blob to which
-  // its store refers. Blobs of an interrupted run that the data folder no longer has are removed.
+  // its store refers. Blobs that were erased before the copy of the store, and those of an interrupted run, are removed.
   for (const blobFolder of contents) {
     progress(0, 'files')
     copied += await copyMissingBlobs(blobFolder, verify)
-    await removeSurplusBlobs(blobFolder)
   }
   const copyShare = verify ? COPY_SHARE : 1
   const snapshot = await snapshotSqlite(toStorePath(folder), toStorePath(partial), (share) =>
@@ -135,6 +135,7 @@ async function copyFolder(
   })
   for (const one of contents) {
     copied += await copyMissingBlobs(one, false)
+    await removeSurplusBlobs(one, async (sha256) => (await namedNow(partial, sha256)) !== null)
     // Creates the incoming folder in the copy too: a node that finds it at its start recovers as after a kill, and
     // removes the blobs to which no entry refers. The copy may have such blobs.
     if (fileExists(join(one.from, one.incoming))) mkdirSync(join(one.to, one.incoming))

@@ -82,12 +82,17 @@ export async function copyMissingBlobs(
   return copied
 }
 
-/** Removes incomplete files from `to`, and blobs that are no longer in `from`. */
-export async function removeSurplusBlobs({ from, to }: BlobFolder): Promise<void> {
+/** Removes incomplete files from `to`, and blobs that are no longer in `from`, unless `isNamed` returns true. */
+export async function removeSurplusBlobs(
+  { from, to }: BlobFolder,
+  isNamed: (sha256: string) => Promise<boolean>,
+): Promise<void> {
   const sourcePaths = new Set(await listBlobPaths(from))
   for (const entry of await readdir(to, { recursive: true, withFileTypes: true })) {
     const path = pathBelow(to, entry)
-    if (!entry.isDirectory() && !sourcePaths.has(path)) await unlink(join(to, path))
+    if (entry.isDirectory() || sourcePaths.has(path)) continue
+    if (BLOB_PATH.test(path) && (await isNamed(path.replace('/', '')))) continue
+    await unlink(join(to, path))
   }
 }
 

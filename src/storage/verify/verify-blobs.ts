@@ -120,8 +120,8 @@ async function strayBlob(
   return null
 }
 
-/** Returns the first entry in the current store that refers to a blob, or null. */
-async function namedNow(location: StoreLocation, sha256: string): Promise<number | null> {
+/** Returns the first entry in the current store at `location` that refers to a blob, or null. */
+export async function namedNow(location: StoreLocation, sha256: string): Promise<number | null> {
   const store = await openStoreReader(location, { frozen: false })
   try {
     return await store.attachments.namedAt(sha256)
