@@ -84,14 +84,15 @@ export async function openBlobInventory(location: StoreLocation): Promise<BlobIn
   return openPostgresBlobs({ url: location, durable: false })
 }
 
-/** Opens the text `name`, which all processes of a node share. Errors: StoreError. */
+/** Opens the text `name`, which all processes of a node share. `durable`: whether it is changed. Errors: StoreError. */
 export async function openSharedText(
   url: string,
   name: string,
   schedule: Schedule,
+  durable = true,
 ): Promise<SharedText> {
   const { openPostgresSharedText } = await import('./postgres/shared-texts.ts')
-  return openPostgresSharedText(url, name, schedule)
+  return openPostgresSharedText({ url, durable }, name, schedule)
 }
 
 /**

@@ -1,11 +1,22 @@
-import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres } from '../../../test/postgres/shared.ts'
 import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
 import { tamper } from '../../../test/support/tampered.ts'
 import { type IdempotencyRecord, openStoreReader, type StoreLocation } from '../../storage/index.ts'
-import { copyStore } from './copy.ts'
+import { copyStore, moveIntoDatabase } from './copy.ts'
 import { exportLines } from './export.ts'
 
 const postgres = await sharedPostgres()
@@ -83,17 +94,28 @@ describe.skipIf(postgres.missing !== null)(`a PostgreSQL database${postgres.note
     const from = await usedFolder()
     await using database = await postgres.newDatabase()
     const back = join(temporaryFolder(), 'back')
+    const shared = ['evidence.json', 'token-revocations.json', 'witness.json']
+    for (const name of shared) writeFileSync(join(from, name), `content of ${name}`)
     const copied = await copy(from, database.url)
     expect(copied).toMatchObject({ finding: null, databases: 1, items: 3, contents: 3, erased: 1 })
     expect(await copy(database.url, back)).toMatchObject({ finding: null, contents: 3 })
     const content = await contentAt(from)
     expect([await contentAt(database.url), await contentAt(back)]).toEqual([content, content])
+    const texts = await queryOnce(database.url, 'SELECT name, text FROM shared_texts ORDER BY name')
+    expect(texts.map(({ name }) => name)).toEqual(['own-evidence', 'token-revocations', 'witness'])
+    const files = shared.map((name) => readFileSync(join(back, name), 'utf8'))
+    expect(files).toEqual(texts.map(({ text }) => text))
+    expect(files).toEqual(shared.map((name) => `content of ${name}`))
     // A process that was killed after the last step can be started again.
     expect(await copy(from, database.url)).toMatchObject({ finding: null, contents: 3 })
     expect(await copy(from, back)).toMatchObject({ finding: null, contents: 3 })
+    expect(await copy(database.url, back)).toMatchObject({ finding: null, contents: 3 })
+    // Either node may have revoked a token since the copy.
+    writeFileSync(join(from, 'token-revocations.json'), 'changed')
+    await expect(copy(from, database.url)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
   })
 
-  it('receives a complete copy after an interrupted copy', async () => {
+  it('receives a complete copy after an interrupted copy, and all attachments are removed after a move', async () => {
     const from = await usedFolder()
     await using database = await postgres.newDatabase()
     const interrupted = copyStore({
@@ -104,6 +126,12 @@ describe.skipIf(postgres.missing !== null)(`a PostgreSQL database${postgres.note
     })
     await expect(interrupted).rejects.toThrow('the end')
     expect(await copy(from, database.url)).toMatchObject({ finding: null, contents: 3 })
+    const [blobs, link] = [join(temporaryFolder(), 'blobs'), join(from, 'attachments')]
+    renameSync(link, blobs)
+    symlinkSync(blobs, link)
+    await moveIntoDatabase({ from, to: database.url, threads: 1, progress: () => {} })
+    const left = [blobs, link, join(from, 'ledger.db')].filter((path) => existsSync(path))
+    expect(left).toEqual([])
   })
 })
 
@@ -128,16 +156,19 @@ it('verifies the copy if the target already has all blocks of the source', async
   await expect(copy(from, to)).rejects.toMatchObject({ code: 'COPY_REFUSED' })
 })
 
-it('rejects a target with a store or with the key of another node, and leaves the target unchanged', async () => {
+it('rejects a target with a store, the source itself, and a target with the key of another node, and leaves the target unchanged', async () => {
   const from = await usedFolder()
   const [used, foreign] = [await usedFolder(), temporaryFolder()]
-  await expect(copy(from, used)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
+  const link = join(temporaryFolder(), 'link')
+  symlinkSync(from, link)
+  for (const to of [used, from, link])
+    await expect(copy(from, to)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
   copyFileSync(join(used, 'node.key'), join(foreign, 'node.key'))
   await expect(copy(from, foreign)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
   expect(readdirSync(foreign).sort()).toEqual(['ledger.lock', 'node.key'])
 })
 
-it('rejects a target that has signed more blocks than the source contains', async () => {
+it('rejects a source that lacks blocks that its folder or the target has signed', async () => {
   const from = await usedFolder()
   const [older, to] = [join(temporaryFolder(), 'older'), temporaryFolder()]
   await copy(from, older)
@@ -147,6 +178,10 @@ it('rejects a target that has signed more blocks than the source contains', asyn
   copyFileSync(join(from, 'signed-head'), join(to, 'signed-head'))
   await expect(copy(older, to)).rejects.toMatchObject({ code: 'STORE_ROLLED_BACK' })
   expect(readdirSync(to).sort()).toEqual(['ledger.lock', 'signed-head'])
+  copyFileSync(join(from, 'signed-head'), join(older, 'signed-head'))
+  const next = temporaryFolder()
+  await expect(copy(older, next)).rejects.toMatchObject({ code: 'STORE_ROLLED_BACK' })
+  expect(readdirSync(next)).toEqual([])
 })
 
 it('rejects a source in which an attachment is missing', async () => {

@@ -1,6 +1,8 @@
-import { rmSync } from 'node:fs'
+import { readFileSync, realpathSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { systemSchedule } from '../../base/clock.ts'
+import { fileExists } from '../../base/files/durable-files.ts'
 import { packPosition, unpackPosition } from '../../chain/index.ts'
 import {
   type BlobVerification,
@@ -10,25 +12,35 @@ import {
   lockFolder,
   type NewIdempotencyRecord,
   openBlobStore,
+  openSharedText,
   openStore,
   type Store,
   type StoreLocation,
   type StoreReader,
+  sharedTextChanges,
   storeExists,
   toStorePath,
   type Verification,
   verifyBlobs,
   verifyStore,
+  writeDurably,
 } from '../../storage/index.ts'
 import { findNodeKey } from '../log/node-key.ts'
 import { requireSignedHead, signedHeadFile } from '../log/signed-head.ts'
 import { ChainBlobs, fetchingBlobs, localBlobs, WHOLE_RUN } from '../peers/blobs.ts'
+import { OWN_EVIDENCE } from '../peers/evidence.ts'
 import { buildStore, hasStore, withReader } from '../peers/side-store.ts'
 import { ExportError, type ExportProgress, exportLines } from './export.ts'
 import { readExport } from './read-export.ts'
 
 /** Folder in which the copy is built. It is emptied at the start and removed at the end. */
 const SIDE_FOLDER = 'copy.partial'
+/** The names of files in a folder, and of texts in a database, which the processes of a node share. */
+const SHARED_TEXTS = [
+  ['token-revocations.json', 'token-revocations'],
+  ['evidence.json', OWN_EVIDENCE],
+  ['witness.json', 'witness'],
+] as const
 const RECORDS_PER_PAGE = 256
 const BLOBS_PER_PAGE = 500
 
@@ -47,7 +59,8 @@ export type Copied = Verification & BlobVerification
 
 /**
  * Copies a store with its attachments to another folder or database, and verifies the copy. The copy has the same
- * blocks, ids, proofs, idempotency records, erasures and indexes. Blocks that are added during the copy are not copied.
+ * blocks, ids, proofs, idempotency records, erasures, indexes and shared texts. Blocks that are added during the copy
+ * are not copied.
  *
  * After a crash:
  * - A target folder has no store, but may have a side folder and blobs. The next copy replaces the side folder and
@@ -56,13 +69,55 @@ export type Copied = Verification & BlobVerification
  *   transaction. After this transaction, the store is complete except for its indexes.
  * - If the target has all blocks of the source, the next copy completes and verifies it.
  *
- * Errors: ExportError (COPY_OVER_STORE, COPY_REFUSED, CHAIN_DAMAGED), StoreError; LedgerError STORE_ROLLED_BACK if the
- * signed head in the target folder covers more blocks than the source has.
+ * Errors: ExportError (COPY_OVER_STORE, COPY_REFUSED, CHAIN_DAMAGED), StoreError; LedgerError STORE_ROLLED_BACK,
+ * LOG_CONTRADICTED if the source lacks blocks of the signed head in its folder or in the target folder.
  */
-export function copyStore(options: CopyOptions): Promise<Copied> {
+export async function copyStore(options: CopyOptions): Promise<Copied> {
   const { from, to } = options
+  if (toPlace(from) === toPlace(to)) throw overStore(to)
+  // Read before the store, because a running node signs further blocks.
+  const signed = isDatabaseUrl(from) ? null : signedHeadFile(from).read()
   const copy = isDatabaseUrl(to) ? intoDatabase : intoFolder
-  return withReader(from, (source) => copy(source, options))
+  return withReader(from, async (source) => {
+    await requireSignedHead(source, { read: () => signed, write() {} })
+    return copy(source, options)
+  })
+}
+
+/**
+ * Copies the texts of SHARED_TEXTS to or from a database. Otherwise, revoked tokens would be valid again, and a key that
+ * has signed two histories could sign further blocks. If the store is already copied, only compares the texts, because
+ * either node may have changed them. Errors: COPY_OVER_STORE, StoreError.
+ */
+async function copySharedTexts({ from, to }: CopyOptions, isCopied: boolean): Promise<void> {
+  if (!isDatabaseUrl(from) && !isDatabaseUrl(to)) return
+  for (const names of SHARED_TEXTS) {
+    const text = await readShared(from, names)
+    if (text === null) continue
+    const [file, name] = names
+    if (isCopied) {
+      if ((await readShared(to, names)) !== text) throw overStore(to)
+    } else if (isDatabaseUrl(to)) await (await sharedTextChanges(to, name))(() => text)
+    else writeDurably(join(to, file), text)
+  }
+}
+
+async function readShared(
+  location: StoreLocation,
+  [file, name]: readonly [string, string],
+): Promise<string | null> {
+  if (!isDatabaseUrl(location)) {
+    const path = join(location, file)
+    return fileExists(path) ? readFileSync(path, 'utf8') : null
+  }
+  const shared = await openSharedText(location, name, systemSchedule, false)
+  await shared.close()
+  return shared.current()
+}
+
+/** Returns the same text for all names of one folder. */
+function toPlace(location: StoreLocation): string {
+  return isDatabaseUrl(location) || !fileExists(location) ? location : realpathSync(location)
 }
 
 /**
@@ -77,8 +132,11 @@ export async function moveIntoDatabase(options: CopyOptions): Promise<void> {
     if (!hasStore(folder)) return
     await copyStore(options)
     const path = toStorePath(folder)
+    // First, because without the store, the next run would leave them. The folder may be a link to another disk.
+    const blobs = join(folder, 'attachments')
+    if (fileExists(blobs)) rmSync(realpathSync(blobs), { recursive: true })
+    rmSync(blobs, { force: true })
     for (const end of ['', '-wal', '-shm']) rmSync(`${path}${end}`, { force: true })
-    rmSync(join(folder, 'attachments'), { recursive: true, force: true })
   } finally {
     held.release()
   }
@@ -101,6 +159,7 @@ async function intoDatabase(source: StoreReader, options: CopyOptions): Promise<
   const isCopied = (await storeExists(to)) && (await hasSameBlocks(source, to))
   const store = await openStore({ location: to, serverId: source.serverId, durable: true })
   try {
+    await copySharedTexts(options, isCopied)
     await copyBlobs(source, options)
     if (!isCopied) await store.transaction(() => copyBlocks(source, store, options.progress))
     await finishCopy(source, store)
@@ -122,6 +181,7 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
     }
     if (hasStore(to)) {
       if (!(await storeExists(to)) || !(await hasSameBlocks(source, to))) throw overStore(to)
+      await copySharedTexts(options, true)
       return await verifiedCopy(to, to, source, options)
     }
     return await buildStore(to, SIDE_FOLDER, async (side) => {
@@ -134,6 +194,7 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
         await store.close()
       }
       await copyBlobs(source, options)
+      await copySharedTexts(options, false)
       return verifiedCopy(side, to, source, options)
     })
   } finally {

@@ -32,11 +32,10 @@ const SQL = {
 
 /** Opens the text `name` in a database that contains a store, and polls the text. Errors: StoreError. */
 export async function openPostgresSharedText(
-  url: string,
+  options: ConnectionOptions,
   name: string,
   schedule: Schedule,
 ): Promise<SharedText> {
-  const options = { url, durable: true }
   try {
     const connection = await Connection.open(options)
     await requireStore(connection)
