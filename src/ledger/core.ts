@@ -30,6 +30,7 @@ export {
 } from './export/import.ts'
 export { type ExportReceiver, type ReadBlock, readExport } from './export/read-export.ts'
 export { StateRecomputation } from './log/recomputed-state.ts'
+export { lostStoreFinding } from './log/signed-head.ts'
 export {
   readSigningFiles,
   type SigningFiles,

@@ -77,13 +77,18 @@ function isOpenToOthers(path: string): boolean {
 
 /** Checks that the key is the key of the store, and that the clock is not before the newest block. */
 async function checkStore(folder: string, { STORE }: Settings): Promise<Finding[]> {
-  const { readSigningFiles, signingFinding } = await import('../../ledger/core.ts')
+  const { lostStoreFinding, readSigningFiles, signingFinding } = await import(
+    '../../ledger/core.ts'
+  )
   const { openStoreReader, storeExists, storeWarning } = await import('../../storage/index.ts')
   const files = readSigningFiles(folder)
   const warning = await storeWarning(STORE ?? folder)
   const warnings: Finding[] = warning === null ? [] : [['store', 'warning', warning]]
-  if (!(await storeExists(STORE ?? folder)))
+  if (!(await storeExists(STORE ?? folder))) {
+    const lost = lostStoreFinding(folder)
+    if (lost !== null) return [...warnings, ['store', 'problem', lost]]
     return [...warnings, ['key', 'ok', 'there is no store yet']]
+  }
   const store = await openStoreReader(STORE ?? folder, { frozen: false })
   try {
     const newestMs = (await store.head(store.serverId))?.timestamp ?? 0

@@ -57,7 +57,7 @@ it.each([
   expect(of('node')).toEqual({ check: 'node', state, message: expect.stringMatching(message) })
 })
 
-it('reports a missing key, and a folder that other users can read', async () => {
+it('reports a missing key, a folder that other users can read, and a missing store', async () => {
   const { folder, close } = await usedFolder()
   await close()
   renameSync(join(folder, 'node.key'), join(folder, 'elsewhere'))
@@ -69,6 +69,10 @@ it('reports a missing key, and a folder that other users can read', async () => 
     message: 'node.key is missing: put the key of the store back',
   })
   expect(of('folder')).toMatchObject({ state: 'warning' })
+  rmSync(join(folder, 'ledger.db'))
+  const lost = await statesIn(folder)
+  expect([lost.code, lost.of('store')?.state]).toEqual([1, 'problem'])
+  expect(lost.of('store')?.message).toMatch(/, with 1 signed blocks is missing or empty: /)
 })
 
 it.each([

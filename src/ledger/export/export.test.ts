@@ -334,14 +334,20 @@ it('rejects an export during which an entry is erased, because the export does n
   })
 })
 
-it('rejects an import into a folder with a damaged signed head, and leaves the folder unchanged', async () => {
+it('rejects an import into a folder whose signed head is damaged or has more blocks, and leaves the folder unchanged', async () => {
   const { folder, text } = await usedFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/more')
+  await node.close()
   const target = temporaryFolder()
   cpSync(join(folder, 'node.key'), join(target, 'node.key'))
+  const importing = async () => {
+    const chunks = chunksOf(Buffer.from(text))
+    await importExport({ folder: target, chunks, progress: noProgress })
+  }
   writeFileSync(join(target, 'signed-head'), 'damaged')
-  const chunks = chunksOf(Buffer.from(text))
-  await expect(
-    importExport({ folder: target, chunks, progress: noProgress }),
-  ).rejects.toMatchObject({ code: 'LOG_HEAD_DAMAGED' })
+  await expect(importing()).rejects.toMatchObject({ code: 'LOG_HEAD_DAMAGED' })
+  cpSync(join(folder, 'signed-head'), join(target, 'signed-head'))
+  await expect(importing()).rejects.toMatchObject({ code: 'STORE_ROLLED_BACK' })
   expect(readdirSync(target).toSorted()).toEqual(['ledger.lock', 'node.key', 'signed-head'])
 })

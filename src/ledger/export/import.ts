@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
 import { lockFolder, openStore, type Store, toStorePath, verifyStore } from '../../storage/index.ts'
 import { findNodeKey } from '../log/node-key.ts'
-import { signedHeadFile, storeEmptyHead } from '../log/signed-head.ts'
+import { requireSignedHead, signedHeadFile, storeEmptyHead } from '../log/signed-head.ts'
 import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'
 import { type NewChain, type NewChainOptions, restoreAsNewChain } from '../peers/new-chain.ts'
 import { parseNodeKey } from '../peers/peer-list.ts'
@@ -46,7 +46,8 @@ export interface Imported extends ExportHeader, ExportEnd {
  * A later crash leaves the complete store, because the store is durable before it is moved. The next import of the same
  * export verifies that store. If the signed head is missing, the next import or the first start writes it.
  *
- * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (an invalid key or signed head).
+ * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (an invalid key or signed head;
+ * STORE_ROLLED_BACK, LOG_CONTRADICTED unless the export has the blocks that the node has signed).
  */
 export async function importExport(options: ImportOptions): Promise<Imported> {
   const { folder } = options
@@ -57,9 +58,12 @@ export async function importExport(options: ImportOptions): Promise<Imported> {
     kept.read()
     const done = hasStore(folder)
       ? await importedBefore(options)
-      : await buildStore(folder, SIDE_FOLDER, (side) =>
-          storeExport(side, options, ({ serverId }) => requireKey(folder, serverId)),
-        )
+      : await buildStore(folder, SIDE_FOLDER, async (side) => {
+          const check = ({ serverId }: ExportHeader) => requireKey(folder, serverId)
+          const imported = await storeExport(side, options, check)
+          await withReader(side, (store) => requireSignedHead(store, kept))
+          return imported
+        })
     const key = findNodeKey(folder)
     if (key !== null) storeEmptyHead(kept, key)
     return done

@@ -1,5 +1,5 @@
 import { type KeyObject, sign } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
 import {
@@ -132,24 +132,33 @@ export async function requireSignedHead(store: StoreReader, kept: SignedHead): P
   )
 }
 
+/** Names that an interrupted import, copy or restore leaves in a folder without a store. */
+const UNFINISHED = /^(?:(?:copy|import|rebuild|restore)\.partial|restored\.json)$/
+
 /**
- * Rejects a folder that has a signed head but no store, because a new store under the same key would be a second
- * history. Must be called before a store is created. Errors: STORE_ROLLED_BACK, LOG_HEAD_DAMAGED.
+ * Returns why no store may be created in `folder`, or null: with a signed head or an unfinished restore, a new store
+ * under the same key would be a second history. Errors: LOG_HEAD_DAMAGED.
  */
-export function requireNoHead(folder: string, kept: SignedHead): void {
-  const signed = kept.read()
-  if (signed === null) return
-  const blocks = signed.size === 0 ? '' : `, with ${signed.size} signed blocks`
-  throw new LedgerError(
-    'STORE_ROLLED_BACK',
-    `the store of ${folder}${blocks} is missing or empty: put it back, or run daicho restore or import; ` +
-      'a new store under the same key would fork the chain',
+export function lostStoreFinding(folder: string): string | null {
+  const signed = signedHeadFile(folder).read()
+  if (signed !== null) {
+    const blocks = signed.size === 0 ? '' : `, with ${signed.size} signed blocks`
+    return (
+      `the store of ${folder}${blocks} is missing or empty: put it back, or run daicho restore or import; ` +
+      'a new store under the same key would fork the chain'
+    )
+  }
+  const unfinished = readdirSync(folder).find((name) => UNFINISHED.test(name))
+  if (unfinished === undefined) return null
+  return (
+    `${folder} has no store, but ${unfinished} of an interrupted restore, import or copy: run the command again, or ` +
+    `remove ${unfinished}; a new store under the same key could fork the chain`
   )
 }
 
 /**
  * Stores the head of the empty log if no head is stored yet. Every log continues the empty log. With this head,
- * `requireNoHead` detects a store that is lost later, even if no block was signed. After a crash before this call, the
+ * `lostStoreFinding` detects a store that is lost later, even if no block was signed. After a crash before this call, the
  * store has no blocks, and the next start calls this function again.
  */
 export function storeEmptyHead(kept: SignedHead, key: NodeKey): void {

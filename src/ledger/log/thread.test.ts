@@ -3,6 +3,7 @@
 import {
   copyFileSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -203,6 +204,17 @@ it('does not start with an older copy of the store, and reports the reason', asy
   expect((await well.send('GET', path)).status).toBe(200)
   await well.close()
 })
+
+it.each(['copy.partial', 'import.partial', 'rebuild.partial', 'restore.partial', 'restored.json'])(
+  'does not start without a store after an interrupted command has left %s, and creates no files',
+  async (name) => {
+    const folder = temporaryFolder()
+    mkdirSync(join(folder, name))
+    const { code, message } = await startLedgerNode({ folder }).catch((error) => error)
+    expect([code, message]).toEqual(['STORE_ROLLED_BACK', expect.stringContaining(name)])
+    expect(readdirSync(folder).sort()).toEqual([name, 'ledger.lock'].sort())
+  },
+)
 
 it('does not start if the store is lost or its file is empty, and creates no files', async () => {
   const none = await writtenFolder()

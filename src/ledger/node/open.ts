@@ -22,7 +22,7 @@ import { LedgerError } from '../errors.ts'
 import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from '../feed/feed.ts'
 import { type NodeKey, openNodeKey, temporaryNodeKey } from '../log/node-key.ts'
 import { type LedgerLog, openLog } from '../log/service.ts'
-import { requireNoHead, signedHeadFile } from '../log/signed-head.ts'
+import { lostStoreFinding } from '../log/signed-head.ts'
 import type { LogSigning } from '../log/signing.ts'
 import { LogWitness, witnessState } from '../log/witness.ts'
 import type { WitnessesOptions } from '../log/witnesses.ts'
@@ -119,7 +119,8 @@ async function openNodeStore(
 ): Promise<OpenedStore> {
   const location = store ?? path
   const isNew = !(await storeExists(location))
-  if (durable && isNew) requireNoHead(path, signedHeadFile(path))
+  const lost = durable && isNew ? lostStoreFinding(path) : null
+  if (lost !== null) throw new LedgerError('STORE_ROLLED_BACK', lost)
   const key = durable ? openNodeKey(path, isNew) : temporaryNodeKey()
   const start = { location, serverId: key.serverId, durable }
   const writer = await LedgerWriter.start(start, clock, platform)
