@@ -280,7 +280,7 @@ it.each([
   },
 )
 
-it('checks missing blobs again after half a second, and doubles the delay up to 30 seconds', async () => {
+it('checks missing blobs again after half a second, doubles the delay up to 30 seconds, and checks at once if the clock is set back', async () => {
   const { sync, scansAt } = scanning({ isMissing: true })
   await scansAt(0)
   let dueMs = 0
@@ -289,6 +289,8 @@ it('checks missing blobs again after half a second, and doubles the delay up to 
     expect([await scansAt(dueMs - 1), await scansAt(dueMs)]).toEqual([n + 1, n + 2])
   }
   expect(sync.missing).toBe(1)
+  // The clock is set back by a day.
+  expect(await scansAt(dueMs - 1_440 * MINUTE_MS)).toBe(10)
 })
 
 it('opens a blob that two entries name, even if the first of these entries is erased during the call', async () => {

@@ -164,7 +164,8 @@ export class BlobSync {
    */
   async run(transfer: BlobTransfer, run: BlobRun = WHOLE_RUN): Promise<void> {
     const startedMs = this.#clock.now()
-    const isRescan = startedMs >= this.#rescanAtMs
+    // A longer delay means that the clock was set back.
+    const isRescan = startedMs >= this.#rescanAtMs || this.#rescanAtMs - startedMs > REST_MS_MAX
     if (isRescan) {
       this.#upTo = -1
       // Set before the rescan: if the rescan fails midway, the next call continues at `#upTo` and does not start again.

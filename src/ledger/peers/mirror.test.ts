@@ -1,5 +1,5 @@
 // Tests mirrors of real nodes, whose replies the tests manipulate.
-import { cpSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -90,6 +90,20 @@ it('writes no file if a synchronization finds nothing new', async () => {
   expect(mirror.size).toBe(4)
   expect(readFileSync(join(folder, 'checkpoint'), 'utf8')).toBe(await sourceOf(node).checkpoint())
   await mirror.close()
+})
+
+it('stores a signed head that could not be written before, with the next synchronization', async () => {
+  const node = await nodeWith(3)
+  const folder = temporaryFolder()
+  const mirror = await mirrorOf(node, folder)
+  onTestFinished(() => mirror.close())
+  const seen = join(folder, 'seen')
+  // A folder in place of the file makes its replacement fail.
+  mkdirSync(seen)
+  await expect(pull(mirror, sourceOf(node))).rejects.toThrow()
+  rmSync(seen, { recursive: true })
+  await pull(mirror, sourceOf(node))
+  expect(readFileSync(seen, 'utf8')).toBe(await sourceOf(node).checkpoint())
 })
 
 it('rejects a block that was changed or belongs to another chain, and does not store it', async () => {

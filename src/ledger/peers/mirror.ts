@@ -221,8 +221,8 @@ export class Mirror {
     if (head.size === this.size) this.#storeCheckpoint(head)
     await this.#maintain()
     if (head.size > (seen?.size ?? -1)) {
-      this.#seen = head
       writeDurably(join(this.#options.folder, SEEN_FILE), head.note)
+      this.#seen = head
     }
   }
 
