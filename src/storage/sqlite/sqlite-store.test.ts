@@ -1,4 +1,12 @@
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -162,6 +170,27 @@ it('a frozen reader sees the old state while the writer appends blocks and runs 
   await frozen.close()
   await store.close()
 })
+
+// Without this lock, SQLite before 3.53 removes the WAL when another process has read the store.
+it.skipIf(!existsSync('/proc/locks'))(
+  'keeps the lock of a reader of its process that was opened before the store',
+  async () => {
+    const folder = testFolder()
+    const open = () => openStore({ location: folder, serverId, durable: true })
+    await (await open()).close()
+    const { ino } = statSync(join(folder, 'ledger.db'))
+    const locks = () =>
+      readFileSync('/proc/locks', 'utf8')
+        .split('\n')
+        .filter((line) => line.includes(` ${process.pid} `) && line.includes(`:${ino} `))
+    const reader = await openStoreReader(folder, { frozen: false })
+    onTestFinished(() => reader.close())
+    expect(locks()).toHaveLength(1)
+    const store = await open()
+    onTestFinished(() => store.close())
+    expect(locks()).toHaveLength(1)
+  },
+)
 
 it('locks a folder only once at a time, and removes a temporary folder when its lock is released', async () => {
   const path = testFolder()

@@ -1,4 +1,4 @@
-import { closeSync, openSync } from 'node:fs'
+import { accessSync, closeSync, constants, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { errorMessage, isDiskFull } from '../../base/errors.ts'
@@ -459,9 +459,11 @@ export interface SqliteStoreOptions {
 export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions): Store {
   let database: DatabaseSync | null = null
   try {
-    hasStoreFile(path)
-    // The WAL and its index inherit the mode of the file, which must be private because the file contains all blinds.
-    closeSync(openSync(path, 'a', 0o600))
+    // The WAL and its index inherit the mode of the file, which must be private because the file contains all blinds. An
+    // existing file is not opened here: closing it would end the locks of a reader of this process (fcntl), and another
+    // process that reads the store could then remove the WAL.
+    if (hasStoreFile(path)) accessSync(path, constants.W_OK)
+    else closeSync(openSync(path, 'a', 0o600))
     inheritOwner(path)
     if (durable) rewriteWal(`${path}-wal`)
     database = new DatabaseSync(path)

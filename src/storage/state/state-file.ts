@@ -59,7 +59,8 @@ export class StateFile {
   /** Opens `path` for writing, or a temporary file if it is null. A file of another format is emptied. */
   static open(path: string | null): StateFile {
     if (path !== null) {
-      closeSync(openSync(path, 'a', 0o600))
+      // Only a missing file, as in `openSqliteStore`.
+      if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
       inheritOwner(path)
     }
     const database = new DatabaseSync(path ?? '')
