@@ -325,7 +325,8 @@ it('a mirror and a restore get all blobs but the one that their source cannot re
     if (absent === 0) rmSync(path, { recursive: true })
     if (absent === 0) writeFileSync(path, 'b')
     const { code, stdout } = await run()
-    expect([code, JSON.parse(stdout)]).toMatchObject([0, { status: true, blocks: 7, absent }])
+    const status = absent === 0
+    expect([code, JSON.parse(stdout)]).toMatchObject([absent, { status, blocks: 7, absent }])
   }
   expect(await verifyFolder(restored)).toMatchObject({ finding: null, blocks: 7 })
 })

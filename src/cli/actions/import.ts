@@ -13,6 +13,7 @@ import {
   rootUrl,
 } from '../../ledger/core.ts'
 import { readSettings, type Settings } from '../composition/settings.ts'
+import { EXIT } from '../exit.ts'
 import { findCommandAuthor, refuseAuthor } from '../node/author.ts'
 import { nodeFolder, onStore } from '../node/node-folder.ts'
 import type { AuthorFlags } from '../node/node-options.ts'
@@ -53,7 +54,7 @@ export async function runImport(file: string, flags: ImportFlags): Promise<void>
         ...{ by, threads: availableParallelism() - 1 },
       }),
     )
-    print(json, restoredJson(folder, result), restoredText(result, seconds))
+    printRestored(folder, result, seconds, json)
     return
   }
   const { result, seconds } = await create((progress) => importExport({ folder, chunks, progress }))
@@ -97,7 +98,7 @@ export async function runRestore(flags: RestoreFlags): Promise<void> {
       )
     }),
   )
-  print(json, restoredJson(folder, result), restoredText(result, seconds))
+  printRestored(folder, result, seconds, json)
 }
 
 /** Returns the author of the entries of a new chain, or null. Errors: Exit (usage) if the old chain is continued. */
@@ -126,13 +127,20 @@ async function intoDatabase<Result>(
   return created
 }
 
-function restoredJson(folder: string, { own, mirrored, absent }: Restored) {
+/** Prints the result of a restore. The exit code is 1 if attachments are missing. */
+function printRestored(
+  folder: string,
+  restored: Restored,
+  seconds: number,
+  json: boolean | undefined,
+): void {
+  const { own, mirrored, absent } = restored
   const { serverId, blocks, entries, databases, items, headId } = own
   const from = mirrored === null ? {} : { mirrored: mirrored.serverId }
-  return {
-    ...{ status: true, folder, serverId, ...from, blocks, entries, databases, items, headId },
-    absent,
-  }
+  const status = absent === 0
+  const counts = { ...from, blocks, entries, databases, items, headId, absent }
+  print(json, { status, folder, serverId, ...counts }, restoredText(restored, seconds))
+  process.exitCode = status ? EXIT.success : EXIT.finding
 }
 
 function restoredText({ own, mirrored, absent }: Restored, seconds: number): string {

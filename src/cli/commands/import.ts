@@ -46,7 +46,7 @@ export function restoreCommand(): Command {
         'databases are restored into a new chain with a new key, and the old chain is kept as a mirror.\n' +
         'PEERS_ALLOW_PRIVATE=1 allows a peer on a private network.\n' +
         'With STORE, the store is created in SYSTEM_FOLDER and then moved into that database, which must be empty.\n' +
-        '\nExit code 0: the store was created. 1: the peer does not answer, or its chain is invalid.\n' +
+        '\nExit code 0: everything was restored. 1: attachments are missing, the peer does not answer, or its chain is invalid.\n' +
         '2: wrong arguments. 78: the folder is not suitable.',
     )
     .action(run('runRestore'))
