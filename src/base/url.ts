@@ -11,10 +11,9 @@ const EXAMPLE = 'use a URL like http://127.0.0.1:4126, and give a token separate
 export function serverUrl(text: string): string {
   const parsed = URL.parse(text)
   if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) {
-    throw new UrlError(
-      'URL_INVALID',
-      `${JSON.stringify(text)} is not the URL of a server; ${EXAMPLE}`,
-    )
+    // The text may be the URL of a database with a password.
+    const shown = /[@?]/.test(text) ? 'this' : JSON.stringify(text)
+    throw new UrlError('URL_INVALID', `${shown} is not the URL of a server; ${EXAMPLE}`)
   }
   const { origin, pathname, username, password, search, hash } = parsed
   // The message must not contain the URL, because the URL contains a password or a token.

@@ -18,7 +18,7 @@ import {
   type Verification,
 } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { findSigning, onStore, requireSourceFolder } from '../node/node-folder.ts'
+import { findSigning, missingSource, onStore, requireSourceFolder } from '../node/node-folder.ts'
 import {
   count,
   formatFields,
@@ -70,7 +70,7 @@ export function readBytes(path: string): AsyncIterable<Uint8Array> {
   if (existsSync(path) && !statSync(path).isDirectory()) {
     return createReadStream(path, { highWaterMark: CHUNK_BYTES })
   }
-  throw new Exit(EXIT.usage, `there is no file ${path}`)
+  throw missingSource('file', path)
 }
 
 /** Runs `work`, which reads the export at `path`. Errors: those of `work`; Exit (usage) if there is no export. */

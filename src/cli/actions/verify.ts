@@ -5,7 +5,7 @@ import { EVIDENCE_LENGTH_MAX, isEvidence } from '../../chain/index.ts'
 import type { NodeVerification } from '../../ledger/core.ts'
 import { isDatabaseUrl, type StoreLocation } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { findSigning, KEY_FILE } from '../node/node-folder.ts'
+import { findSigning, KEY_FILE, missingSource } from '../node/node-folder.ts'
 import {
   count,
   formatFields,
@@ -76,7 +76,7 @@ function isEvidenceFile(path: string): boolean {
 async function verifyChain(path: string, { json }: VerifyFlags): Promise<void> {
   const isDatabase = isDatabaseUrl(path)
   if (!isDatabase && path !== '-' && !existsSync(path)) {
-    throw new Exit(EXIT.usage, `there is no folder or file ${path}`)
+    throw missingSource('folder or file', path)
   }
   const isStore = isDatabase || (path !== '-' && statSync(path).isDirectory())
   const { result, seconds } = await withProgress('verifying', async (line) =>

@@ -80,7 +80,15 @@ export function findSettingName({ STORE }: Settings, { code }: CodedError<string
 /** Throws Exit (usage) unless `folder` is an existing folder. */
 export function requireSourceFolder(folder: string): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return
-  throw new Exit(EXIT.usage, `there is no folder ${folder}`)
+  throw missingSource('folder', folder)
+}
+
+/** Returns the Exit for a source that does not exist. Its message omits a URL, which may have a password. */
+export function missingSource(kind: string, path: string): Exit {
+  const name = path.includes('://')
+    ? 'with this name; the URL of a database starts with postgres://'
+    : path
+  return new Exit(EXIT.usage, `there is no ${kind} ${name}`)
 }
 
 /**

@@ -34,8 +34,18 @@ const STORE_FILE = 'ledger.db'
 const MISSING = new Set(['ENOENT', 'ENOTDIR'])
 const TEMPORARY_PREFIX = 'daicho-temporary-'
 
+/** The start of a URL, such as `s3:/`, or of an address of scp. The names of drives have one letter. */
+const REMOTE_START = /^[\w+.@-]{2,}:\//
+
 /** Creates the data folder at `path` (mode 0700) and its parents, if missing. Errors: FOLDER_UNUSABLE. */
 export function requireFolder(path: string): void {
+  // Otherwise, a backup to a remote storage would be in a local folder. The message omits the rest, because it may have a
+  // password.
+  const [start] = REMOTE_START.exec(path) ?? []
+  if (start !== undefined && !existsSync(path)) {
+    const message = `a folder is needed, not an address that starts with ${start}; the URL of a database starts with postgres://`
+    throw new StoreError('FOLDER_UNUSABLE', message)
+  }
   try {
     createFolder(path)
   } catch (error) {
