@@ -52,6 +52,10 @@ describe('load and dump with a data folder', () => {
       const over = await runDaicho(['load', 'fruit', file, flag, file], settings)
       expect([over.code, over.stderr]).toEqual([2, expect.stringContaining('is the input itself')])
     }
+    const progress = await runDaicho(['load', 'fruit', file, '--refused', `${file}.load`], settings)
+    expect([progress.code, progress.stderr, existsSync(`${file}.load`)]).toEqual([
+      ...[2, expect.stringContaining('is the file for the progress'), false],
+    ])
     const missing = ['--refused', join(work, 'none', 'refused.ndjson')]
     expect((await runDaicho(['load', 'fruit', file, ...missing], settings)).code).toBe(2)
     for (const name of ['ledger.db', 'node.key']) {

@@ -8,7 +8,7 @@ import type { RecordPages, SourceRecord } from './formats/record.ts'
 // with a new id and the structure of the other program, which a ledger would keep for ever.
 
 /** Names of members that other programs use for the id. */
-const ID_NAMES = /^(_?id|_?key|uuid|guid|object_?id|document_?id|__name__)$/i
+const ID_NAMES = /^([_$]?id|_?key|uuid|guid|object_?id|document_?id|__name__)$/i
 /** Types of attribute values of DynamoDB. */
 const DYNAMODB_TYPES = new Set(['S', 'N', 'B', 'BOOL', 'NULL', 'M', 'L', 'SS', 'NS', 'BS'])
 
@@ -63,8 +63,10 @@ function foreignReason(item: JsonObject, isOnly: boolean, idMember: string | nul
   if (number !== undefined) {
     return `a member has the name ${number}: if this is a value, the input has no header`
   }
-  const name = names.find((each) => ID_NAMES.test(each))
-  return name === undefined ? null : `the records have no member id, but ${name}: use --id ${name}`
+  const name = names.find((each) => ID_NAMES.test(each.trim()))
+  if (name === undefined) return null
+  const shown = name === name.trim() ? name : JSON.stringify(name)
+  return `the records have no member id, but ${shown}: use --id ${shown}`
 }
 
 /** Records that only one program writes. */

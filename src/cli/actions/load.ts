@@ -37,7 +37,7 @@ import {
   newLoad,
   readStamp,
 } from '../node/load-state.ts'
-import { nodeFolder, onStore } from '../node/node-folder.ts'
+import { missingSource, nodeFolder, onStore } from '../node/node-folder.ts'
 import type { AuthorFlags, NodeFlags } from '../node/node-options.ts'
 import { nodeTarget } from '../node/node-target.ts'
 import { openStoppedNode } from '../node/stopped-node.ts'
@@ -216,13 +216,14 @@ function databaseFor(db: string, table: string | null): string {
 function requireArguments(db: string, files: readonly string[], flags: LoadFlags): void {
   for (const file of files) {
     if (file === '-') continue
-    if (!existsSync(file)) throw new Exit(EXIT.usage, `there is no file ${file}`)
+    if (!existsSync(file)) throw missingSource('file', file)
     if (statSync(file).isDirectory()) {
       throw new Exit(EXIT.usage, `${file} is a folder: give the names of files`)
     }
   }
   const { format, id, onConflict, resume, state, refused } = flags
-  const inputs = [...files, flags.schema ?? '-', state ?? `${files[0]}.load`]
+  const stateFile = state ?? `${files[0]}.load`
+  const inputs = [...files, flags.schema ?? '-', stateFile]
   // A device, such as /dev/null, is written to, not replaced.
   if (refused !== undefined && statSync(refused, { throwIfNoEntry: false })?.isFile() === true)
     requireFileName(refused, inputs)
@@ -234,6 +235,10 @@ function requireArguments(db: string, files: readonly string[], flags: LoadFlags
     [
       state !== undefined && files.includes(state),
       `--state ${state} is the input itself: choose another name`,
+    ],
+    [
+      refused !== undefined && resolve(refused) === resolve(stateFile),
+      `--refused ${refused} is the file for the progress of the load: choose another name`,
     ],
     [
       format === 'qldb' && onConflict === 'skip',

@@ -71,7 +71,8 @@ function hasTexts(cells: readonly Cell[], others: Row['cells']): boolean {
   return (
     typeof others !== 'string' &&
     cells.length === others.length &&
-    cells.every(({ text }, at) => text === others[at]?.text)
+    // With the byte order mark of its file, if several files were joined.
+    cells.every(({ text }, at) => text.replace(/^\ufeff/, '') === others[at]?.text)
   )
 }
 

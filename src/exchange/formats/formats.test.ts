@@ -196,10 +196,11 @@ describe('CSV', () => {
   })
 
   it('refuses values in a column without a name, and a row that repeats the header', async () => {
-    expect(shown(await read(',id\n0,a\n,b\n,id\n', 'csv'))).toEqual([
+    expect(shown(await read(',id\n0,a\n,b\n,id\n\ufeff,id\n', 'csv'))).toEqual([
       [2, 'column 1 has no name, but the value "0"'],
       [3, { id: 'b' }],
       [4, 'it is the header again'],
+      [5, 'it is the header again'],
     ])
     await expect(read(',\n1,2\n', 'csv')).rejects.toThrow('the header has no names')
   })
@@ -248,6 +249,7 @@ describe('an input whose format is a guess', () => {
     ],
     ['{"ID":"a","n":1}\n', 'use --id ID'],
     ['{"_key":"a"}\n', 'use --id _key'],
+    ['{"$id":"a"}\n', 'use --id $id'],
   ])(
     'an input whose format is a guess is rejected if its records would get new ids: %s',
     async (text, reason) => {
@@ -260,6 +262,7 @@ describe('an input whose format is a guess', () => {
     const guess = { isGuess: true }
     await expect(read('1,plum,80\n2,fig,90\n', 'csv', guess)).rejects.toThrow('no header')
     await expect(read('Id,n\na,1\n', 'csv', guess)).rejects.toThrow('use --id Id')
+    await expect(read('n, id\n1,a\n', 'csv', guess)).rejects.toThrow('use --id " id"')
     expect(await read('Id,n\na,1\n', 'csv', { ...guess, idMember: 'Id' })).toHaveLength(1)
     expect(await read('Id,n\na,1\n', 'csv')).toHaveLength(1)
   })
