@@ -1,5 +1,4 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { systemClock } from '../../base/clock.ts'
 import type { Operations } from '../../client/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
 import { readSettings } from '../composition/settings.ts'
@@ -12,8 +11,8 @@ import { print, withProgress } from '../output/output.ts'
 
 /** Polling interval while an index is built. */
 const POLL_MS = 200
-/** Timeout without progress. An index is built in short steps, so a longer pause means that the build is stuck. */
-const STALLED_MS = 30_000
+/** Timeout without progress. A part of a million entries, which counts as progress, takes a minute on a slow disk. */
+const STALLED_MS = 300_000
 
 type IndexState = Operations['GET /api/config/indexes']['reply']['indexes'][number]
 
@@ -56,23 +55,34 @@ function printIndex({ json }: Flags, index: string, db: string, path: string): v
 
 async function waitUntilBuilt(indexes: Indexes, db: string, path: string): Promise<void> {
   await withProgress('indexing', async (line) => {
-    let lastProgress = { done: -1, atMs: systemClock.now() }
+    const isStalled = stallDetector()
     for (;;) {
-      const index = (await indexes.list()).find((each) => each.db === db && each.path === path)
+      const all = await indexes.list()
+      const index = all.find((each) => each.db === db && each.path === path)
       if (index === undefined)
         throw new Exit(EXIT.finding, 'the index was removed while it was being built')
       const { state, done, total } = index
       line.update(total === 0 ? 1 : done / total, `${done} of ${total} blocks`)
       if (state === 'ready') return
-      const nowMs = systemClock.now()
-      if (done !== lastProgress.done) lastProgress = { done, atMs: nowMs }
-      if (nowMs - lastProgress.atMs > STALLED_MS) {
-        const problem = `the index has not grown for ${STALLED_MS / 1000} s; check the free disk space.`
+      // Indexes are built one after the other, so the progress of another one counts.
+      const building = all.filter((each) => each.state === 'building')
+      const progress = building.map((each) => `${each.db} ${each.path} ${each.done}`).join()
+      if (isStalled(progress, performance.now())) {
+        const problem = `no index has grown for ${STALLED_MS / 1000} s; check the free disk space.`
         throw new Exit(EXIT.finding, `${problem} The node continues to build it`)
       }
       await pause(POLL_MS)
     }
   })
+}
+
+/** Returns a function that returns whether `progress` has been the same for longer than STALLED_MS. */
+export function stallDetector(): (progress: string, nowMs: number) => boolean {
+  let last: { readonly progress: string; readonly atMs: number } | null = null
+  return (progress, nowMs) => {
+    if (progress !== last?.progress) last = { progress, atMs: nowMs }
+    return nowMs - last.atMs > STALLED_MS
+  }
 }
 
 /**

@@ -3,6 +3,7 @@ import { answering } from '../../../test/support/answering.ts'
 import { runHere } from '../../../test/support/command.ts'
 import { runDaicho, serveLedger } from '../../../test/support/daicho.ts'
 import { temporaryFolder } from '../../../test/support/ledger-node.ts'
+import { stallDetector } from '../actions/indexes.ts'
 import { indexCommand } from './indexes.ts'
 
 async function withFruit(folder: string) {
@@ -52,6 +53,14 @@ describe('daicho index', () => {
     expect((await runDaicho(['index', 'list'], variables)).stdout).toBe('fruit  m.x  ready\n')
     const gone = await runDaicho(['index', 'remove', 'fruit', 'n'], variables)
     expect([gone.code, gone.stderr]).toEqual([1, 'daicho: there is no index on n of fruit\n'])
+  })
+
+  it('gives up a build only if no index has grown for five minutes', () => {
+    const isStalled = stallDetector()
+    const times = [0, 300_000, 300_001, 600_001, 600_002]
+    const progress = ['a 0, b 0', 'a 0, b 0', 'a 1, b 0', 'a 1, b 0', 'a 1, b 0']
+    const stalled = times.map((ms, at) => isStalled(progress[at] ?? '', ms))
+    expect(stalled).toEqual([false, false, false, false, true])
   })
 
   it('reports the progress of an index build, and waits for the build unless --no-wait is set', async () => {
