@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { serverUrl } from '../../base/url.ts'
 import {
   type IssuedToken,
@@ -5,7 +7,7 @@ import {
   type RevocationTarget,
   type TokenService,
 } from '../../tokens/index.ts'
-import { readSettings } from '../composition/settings.ts'
+import { readSettings, type Settings } from '../composition/settings.ts'
 import { openNodeTokens } from '../composition/tokens.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { callNode } from '../node/node-client.ts'
@@ -101,9 +103,22 @@ export async function runTokenRevoke(
   jti: string | undefined,
   { subject, issuer }: { readonly subject?: string; readonly issuer?: string },
 ): Promise<void> {
-  await withNodeTokens((tokens) => tokens.revoke(toRevoked(jti, subject, issuer)))
+  const target = toRevoked(jti, subject, issuer)
+  requireRevocations(readSettings(process.env))
+  await withNodeTokens((tokens) => tokens.revoke(target))
   const revoked = jti ?? `the tokens of ${subject}`
   process.stdout.write(`revoked ${revoked}${issuer === undefined ? '' : ` of ${issuer}`}\n`)
+}
+
+/**
+ * Throws Exit (configuration) if the node of the folder stores its data, and so its revoked tokens, in a database, but
+ * STORE is not set.
+ */
+function requireRevocations({ STORE, SYSTEM_FOLDER: folder }: Settings): void {
+  if (STORE !== null || folder === null || existsSync(join(folder, 'ledger.db'))) return
+  if (!existsSync(join(folder, 'signed-head'))) return
+  const message = `${folder} has no store: set STORE to the database of the node, which has its revoked tokens`
+  throw new Exit(EXIT.configuration, message)
 }
 
 function toRevoked(
