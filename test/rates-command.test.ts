@@ -89,6 +89,13 @@ it('prints the reply of the feed at --url, with a warning if its rates are stale
     stderr: '',
   })
   expect(requestedUrls).toEqual(['/?detail=1', '/?detail=1'])
+  // Moves the cursor of a terminal.
+  const hostile = await answering(
+    200,
+    asJson.replace('"source":"snapshot"', '"source":"\\u001b[A"'),
+  )
+  const shown = await runDaicho(['rates', '--url', hostile.url])
+  expect([shown.code, shown.stdout]).toEqual([0, expect.stringContaining('from \\u001b[A')])
 })
 
 it.each([

@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8'
 import { CommanderError } from 'commander'
 import { createProgram } from './command-list.ts'
 import { EXIT, findExit } from './exit.ts'
-import { escapeControls } from './output/output.ts'
+import { warn } from './output/output.ts'
 import { EXIT_OF_SIGNAL, endOnSignals } from './signals.ts'
 
 // V8 lets a heap grow by half, not up to four times, before it collects garbage. Measured with lists of 60 resources of
@@ -45,6 +45,6 @@ try {
   }
   const exit = findExit(error)
   if (exit === null) throw error
-  process.stderr.write(`daicho: ${escapeControls(exit.message)}\n`)
+  warn(exit.message)
   process.exit(exit.code)
 }

@@ -40,8 +40,7 @@ export async function runImage(from: string, to: string, flags: ImageFlags): Pro
   } catch (error) {
     if (!(error instanceof ConverterError)) throw error
     const { code, message } = error
-    const json = { status: false, code, message }
-    if (flags.json === true) process.stdout.write(`${JSON.stringify(json)}\n`)
+    if (flags.json === true) print(true, { status: false, code, message }, '')
     throw new Exit(EXIT.finding, `${from}: ${message}`, { cause: error })
   }
 }

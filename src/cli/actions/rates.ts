@@ -13,6 +13,7 @@ import {
 import { rateFeedDeps } from '../composition/rates.ts'
 import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
+import { print, warn } from '../output/output.ts'
 import { VERSION } from '../version.ts'
 
 const REPLY_TIMEOUT_MS = 15_000
@@ -26,20 +27,14 @@ interface RatesFlags {
 export async function runRates({ url, json }: RatesFlags): Promise<void> {
   try {
     const detail = url === undefined ? await fromSources() : await fromFeed(url)
-    if (json === true) {
-      process.stdout.write(`${JSON.stringify({ status: true, ...detail })}\n`)
-      return
-    }
-    process.stdout.write(formatRateTable(detail))
+    print(json, { status: true, ...detail }, formatRateTable(detail).trimEnd())
     const { stale, asOf } = detail.meta
     // Without --url, the feed in this process has already printed a warning.
-    if (stale && url !== undefined) {
-      process.stderr.write(`daicho: these rates are stale, from ${asOf}\n`)
-    }
+    if (stale && url !== undefined && json !== true) warn(`these rates are stale, from ${asOf}`)
   } catch (error) {
     if (!(error instanceof RateFeedError)) throw error
     const { code, message } = error
-    if (json === true) process.stdout.write(`${JSON.stringify({ status: false, code, message })}\n`)
+    if (json === true) print(json, { status: false, code, message }, '')
     throw new Exit(EXIT.finding, message, { cause: error })
   }
 }
@@ -48,7 +43,7 @@ async function fromSources(): Promise<RateDetail> {
   const settings = readSettings(process.env)
   const log: FeedLog = {
     info: () => {},
-    warn: (_fields, message) => process.stderr.write(`daicho: ${message}\n`),
+    warn: (_fields, message) => warn(message),
   }
   try {
     const deps = rateFeedDeps(settings, VERSION, systemClock)

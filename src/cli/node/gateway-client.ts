@@ -13,6 +13,7 @@ import {
 } from '../../network/index.ts'
 import { readSettings, type Settings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
+import { warn } from '../output/output.ts'
 import { VERSION } from '../version.ts'
 import { findCommandAuthor, refuseAuthor } from './author.ts'
 import { fetchFromNode } from './node-client.ts'
@@ -95,7 +96,7 @@ export async function withNetworks<Result>(
       ledger: ledger.service,
       clock: systemClock,
       version: VERSION,
-      warn: (message) => process.stderr.write(`daicho: ${message}\n`),
+      warn,
       deadlineMs: settings.PROCESSOR_DEADLINE_MS,
       log: () => {},
     })

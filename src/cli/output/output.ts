@@ -20,6 +20,11 @@ export function print(isJson: boolean | undefined, result: unknown, text: string
   process.stdout.write(`${escapeControls(isJson === true ? JSON.stringify(result) : text)}\n`)
 }
 
+/** Prints `message` to stderr; escapes control characters. */
+export function warn(message: string): void {
+  process.stderr.write(`daicho: ${escapeControls(message)}\n`)
+}
+
 /** Throws Exit (usage) if `out` is stdout and the result is to be printed there as JSON. */
 export function requireOwnOutput(out: string, isJson: boolean | undefined): void {
   if (out !== '-' || isJson !== true) return
