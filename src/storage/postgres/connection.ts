@@ -54,10 +54,10 @@ const TIMELINE_QUERY = 'SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 
 /**
  * Settings on which correctness depends, because the database or the user may have others. At other isolation levels, a
  * statement does not see the commits made during a wait for a lock. The server reports a cancelled wait for a standby as
- * a warning. Durations are measured in this process.
+ * a warning. Durations are measured in this process. With quoted names, the schema looks changed.
  */
 const SESSION = `SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning';
-  SET statement_timeout = 0; SET idle_in_transaction_session_timeout =`
+  SET quote_all_identifiers = off; SET statement_timeout = 0; SET idle_in_transaction_session_timeout =`
 /** Available since PostgreSQL 17. */
 const NO_TIMEOUT = 'SET transaction_timeout = 0'
 /**
@@ -271,8 +271,8 @@ export class Connection implements Queries {
         () => 0,
       )
       const { rows } = await client.query({ text: GUARD_QUERY, rowMode: 'array' })
-      await session
       const server = guarded(rows[0] ?? [], options.durable)
+      await session
       const connection = new Connection(client, socket, server, await timeline)
       if (connection.timeline >= (options.timelineMin ?? 0)) return connection
       throw new ConnectionLost('the server is a former primary')

@@ -146,6 +146,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     const settings = {
       default_transaction_isolation: 'repeatable read',
       idle_in_transaction_session_timeout: '20ms',
+      quote_all_identifiers: 'on',
       statement_timeout: '20ms',
     }
     const others = [
@@ -292,7 +293,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     const lost = await queryOnce(location, 'SELECT * FROM blocks WHERE height = 1')
     await queryOnce(location, 'DELETE FROM blocks WHERE height = 1')
     await queryOnce(location, 'DELETE FROM tree WHERE height = 1')
-    const endConnections = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    const endConnections = `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
       WHERE datname = current_database() AND pid <> pg_backend_pid()`
     await queryOnce(location, endConnections)
     const refused = { code: 'STORE_ROLLED_BACK', message: expect.stringContaining('block 1 (') }
@@ -309,7 +310,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     const store = await open(location)
     await appendEntries(store, [entry.createDb('fruit')])
     await queryOnce(location, `UPDATE blocks SET id = '${'0'.repeat(64)}' WHERE height = 0`)
-    const endConnections = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    const endConnections = `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
       WHERE datname = current_database() AND pid <> pg_backend_pid()`
     await queryOnce(location, endConnections)
     const refused = { code: 'STORE_ROLLED_BACK', message: expect.stringContaining('differs') }
@@ -347,7 +348,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
       expect(Number(row?.count)).toBeLessThanOrEqual(4)
       await queryOnce(
         location,
-        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${others}`,
+        `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE ${others}`,
       )
     }
   })
