@@ -19,24 +19,30 @@ import type { Erased, FormerRange, Operation } from './unit-of-work.ts'
 
 /** Maximum revisions and attachments that one erasure of a range takes. Deletions of attachments come on top. */
 export const REVISIONS_PER_ERASURE = 1_000
+/** Characters of the blocks that one erasure of a range reads. The rest is left to the next, so that other changes do not wait. */
+const READ_LENGTH_MAX = 4_194_304
 /** Maximum characters of the cached blocks. */
 const RECENT_LENGTH_MAX = 16_777_216
 
 /** Reads blocks, and keeps the last ones, because the former revisions of many items are in the same block. */
 export class RecentBlocks {
   readonly #store: StoreReader
+  readonly #pause: () => Promise<void>
   readonly #blocks = new Map<number, Block>()
   #keptLength = 0
   /** Characters of the blocks read so far. */
   length = 0
 
-  constructor(store: StoreReader) {
+  /** `pause` is awaited before each block is read. */
+  constructor(store: StoreReader, pause: () => Promise<void> = async () => {}) {
     this.#store = store
+    this.#pause = pause
   }
 
   async read(height: number): Promise<Block | undefined> {
     const kept = this.#blocks.get(height)
     if (kept !== undefined) return kept
+    await this.#pause()
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
     if (block?.height !== height) return undefined
     const length = block.entries.reduce((sum, entry) => sum + entry.length, 0)
@@ -83,22 +89,21 @@ export async function planErasure(
   erasedInBatch: ReadonlySet<number>,
   recent: RecentBlocks,
 ): Promise<PlannedErasure> {
-  const former = await store.formerDatabases(db)
-  // A name that was never used is refused like in every other request.
-  const database =
-    former.length === 0 ? await requireDatabase(store, db) : (await store.database(db))?.created
-  const item = {
-    database: database ?? null,
-    databases: database === undefined ? former : [...former, database],
-    ...{ db, id: of },
-    current: await store.item(db, of),
-  }
+  const item = await readErasedItem(store, db, of)
   const requested = positions ?? (await formerPositions(store, item, range ?? null, erasedInBatch))
+  let isAll = range === undefined || requested.length < REVISIONS_PER_ERASURE
+  let last = -1
   const erasable = new Set<number>()
   const freed = new Set<string>()
+  const lengthMax = range === undefined ? Number.POSITIVE_INFINITY : recent.length + READ_LENGTH_MAX
   // Iterates in ascending order, so that a replaced attachment is in `erasable` before the entry that replaced it is
   // checked.
   for (const position of [...new Set(requested)].sort((a, b) => a - b)) {
+    if (recent.length > lengthMax && erasable.size > 0) {
+      isAll = false
+      break
+    }
+    last = position
     const { height, index } = unpackPosition(position)
     const text = (await recent.read(height))?.entries[index]
     if (text === undefined || !hasErasable(text, db, of)) {
@@ -131,10 +136,24 @@ export async function planErasure(
     throw new LedgerError('UNIT_TOO_LARGE', message)
   }
   if (erasable.size > 0) {
-    const last = requested.reduce((max, position) => Math.max(max, position), -1)
-    return { positions: [...erasable].sort((a, b) => a - b), freed: [...freed], last }
+    const sorted = [...erasable].sort((a, b) => a - b)
+    return { positions: sorted, freed: [...freed], last: isAll ? null : last }
   }
   throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no former revision to erase`)
+}
+
+/** Reads the item and the databases of the name. Errors: DATABASE_NOT_FOUND. */
+async function readErasedItem(store: StoreReader, db: string, id: string): Promise<ErasedItem> {
+  const former = await store.formerDatabases(db)
+  // A name that was never used is refused like in every other request.
+  const database =
+    former.length === 0 ? await requireDatabase(store, db) : (await store.database(db))?.created
+  return {
+    database: database ?? null,
+    databases: database === undefined ? former : [...former, database],
+    ...{ db, id },
+    current: await store.item(db, id),
+  }
 }
 
 /** Whether the entry concerns the item, and has something to erase: a deletion of the item has only author and reason. */

@@ -11,6 +11,7 @@ import {
 } from '../../../test/support/ledger-node.ts'
 import { roundsOf } from '../../../test/support/rounds.ts'
 import { nodeVerifySignature, parseVerifierKey, verifyProofFile } from '../../chain/index.ts'
+import { parseFilter } from '../../filter/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { REVISIONS_PER_ERASURE } from './erasure.ts'
 import { networkItemId } from './names.ts'
@@ -268,6 +269,51 @@ it('erases an item with very many revisions by several entries, each from the la
   expect((await node.send('GET', '/api/people/a')).json.item.n).toBe(revisions - 1)
   await node.close()
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: revisions })
+})
+
+it('tests each item when its text is read, and counts its revisions in turns, because many can be large', async () => {
+  const node = await startLedgerNode()
+  await node.send('POST', '/api/people')
+  for (const id of ['a', 'b']) {
+    await node.send('POST', '/api/people', { id })
+    for (const n of [1, 2, 3]) await node.send('PATCH', `/api/people/${id}`, { n })
+  }
+  const revisions = vi.spyOn(node.service.store, 'eraser')
+  let isCounted = false
+  void erasures(node, { ids: ['a', 'b'], dryRun: true }).then(() => {
+    isCounted = true
+  })
+  const perTurn: number[] = []
+  while (!isCounted) {
+    await setImmediate()
+    perTurn.push(revisions.mock.calls.length)
+    revisions.mockClear()
+  }
+  expect(Math.max(...perTurn)).toBe(1)
+  const reads = vi.spyOn(node.service.store, 'revisionsAt')
+  reads.mockImplementation(async ([first]) => [{ ...first, text: 'no JSON' } as never])
+  const where = parseFilter({ filter: '{"where":{"n":1}}' })?.where ?? null
+  const query = { db: 'people', ids: null, where, isDeletedOnly: false, isDryRun: true, after: -1 }
+  const conditions = { precondition: null, idempotency: null }
+  await expect(node.service.write.eraseItems(query, conditions)).rejects.toThrow()
+  expect(reads).toHaveBeenCalledTimes(1)
+  await node.close()
+})
+
+it('erases an item with long revisions by several entries, between which other changes are recorded', async () => {
+  const node = await startLedgerNode()
+  await node.send('POST', '/api/people')
+  await node.send('POST', '/api/people', { id: 'a' })
+  for (let n = 0; n < 4; n += 1) {
+    await node.send('POST', '/api/people/a', { n, long: `${n}`.repeat(2_500_000) })
+  }
+  for (const dryRun of [true, false]) {
+    const { json } = await erasures(node, { ids: ['a'], dryRun })
+    expect(json).toEqual({ status: true, items: 1, revisions: 4, cursor: null })
+  }
+  const methods = (await readEntries(node)).map(({ method }) => method)
+  expect(methods.filter((method) => method === 'erase_item')).toHaveLength(2)
+  await node.close()
 })
 
 it('refuses requests that select nothing or too much, unknown databases, and those of networks', async () => {

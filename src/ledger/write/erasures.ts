@@ -5,7 +5,7 @@ import { erasedItemText, type ItemLife, type StoreReader, storedJson } from '../
 import { LedgerError, mayBeRecorded, ownedByNetwork } from '../errors.ts'
 import { requireDatabase } from '../read/pages.ts'
 import type { AttachmentService } from './attachments.ts'
-import { planErasure, REVISIONS_PER_ERASURE, RecentBlocks } from './erasure.ts'
+import { planErasure, RecentBlocks } from './erasure.ts'
 import { networkItemId, requireDatabaseName } from './names.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import type { Erased, FormerRange, Operation } from './unit-of-work.ts'
@@ -60,7 +60,7 @@ interface SelectedPage {
 /**
  * Erases, or counts, the former revisions of the selected items and of their attachments: of a deleted item all, of a
  * current item all but the current one. Ends after a bounded number of items. Each item is erased by an entry of its
- * own, or by several if it has more than REVISIONS_PER_ERASURE revisions, so a repeated request continues an interrupted one.
+ * own, or by several if it has many or long revisions, so a repeated request continues an interrupted one.
  * Errors: as for a single erasure, but not NOTHING_TO_ERASE. The items before the error may be erased.
  */
 export async function eraseItems(
@@ -131,18 +131,19 @@ async function matchingLives(
   where: Where | null,
 ): Promise<readonly ItemLife[]> {
   if (where === null) return lives
-  const texts = new Map<number, string>()
-  let wanted = lives.map(({ id, revision }) => ({ id, position: revision }))
-  while (wanted.length > 0) {
-    const read = await store.revisionsAt(wanted)
-    const ids = new Map(wanted.map(({ id, position }) => [position, id]))
-    for (const { position, text } of read) {
-      texts.set(position, text ?? erasedItemText(ids.get(position) ?? ''))
+  const left = new Map(lives.map(({ id, revision }) => [revision, id]))
+  const matching = new Set<number>()
+  while (left.size > 0) {
+    const wanted = Array.from(left, ([position, id]) => ({ id, position }))
+    for (const { position, text } of await store.revisionsAt(wanted)) {
+      // Parsed one by one and not kept, because the texts of a page of lives can have 2 GB.
+      await turn()
+      const item = storedJson(text ?? erasedItemText(left.get(position) ?? ''))
+      if (matches(where, item)) matching.add(position)
+      left.delete(position)
     }
-    wanted = wanted.filter(({ position }) => !texts.has(position))
-    await turn()
   }
-  return lives.filter(({ revision }) => matches(where, storedJson(texts.get(revision) ?? '{}')))
+  return lives.filter(({ revision }) => matching.has(revision))
 }
 
 /** Counts the revisions that erasures would erase, one after the other. */
@@ -156,7 +157,7 @@ class CountedErasures {
 
   async count(erasures: readonly Erasure[]): Promise<number[]> {
     const counts: number[] = []
-    const recent = new RecentBlocks(this.#store)
+    const recent = new RecentBlocks(this.#store, turn)
     for (const erasure of erasures) {
       const one = async (next: Erasure) => {
         await turn()
@@ -179,7 +180,7 @@ async function recordAll(
   if (erasures.length === 0) return []
   const one = async (erasure: Erasure) => {
     const recorded = await writer.record([erasure], { ...conditions, idempotency: null })
-    const { erased = 0, freed = [], last = -1 } = recorded
+    const { erased = 0, freed = [], last = null } = recorded
     return { erased, freed, last }
   }
   const { counts, failure } = await attachments.erasing(async () => {
@@ -215,7 +216,7 @@ async function untilErased(
     })
     erased += part?.erased ?? 0
     freed.push(...(part?.freed ?? []))
-    if (part === null || part.erased < REVISIONS_PER_ERASURE) return { erased, freed }
+    if (part === null || part.last === null) return { erased, freed }
     range = { ...range, from: part.last + 1 }
   }
 }

@@ -135,8 +135,8 @@ export interface Erased {
   readonly erased: number
   /** SHA-256 of each blob to which an erased entry referred. Other entries may refer to the same blob. */
   readonly freed: readonly string[]
-  /** Packed position after which the next erasure of the same range may start. */
-  readonly last: number
+  /** Packed position after which the next erasure of the same range may start; null if nothing is left. */
+  readonly last: number | null
 }
 
 export type UnitOutcome =
