@@ -225,7 +225,7 @@ const LINES_MAX: Readonly<Record<string, number>> = {
   base: 1_340,
   chain: 4_180,
   cli: 6_900,
-  client: 2_860,
+  client: 2_990,
   converter: 3_270,
   dashboard: 9_080,
   exchange: 2_690,

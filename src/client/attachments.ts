@@ -64,7 +64,7 @@ export class AttachmentsClient {
       headers: { 'content-type': requireText(contentType, 'contentType') },
       content: requireContent(content),
       streams: 'content',
-      ...rest,
+      options: rest,
     } satisfies Call
     return this.#transport.write(
       call,
@@ -85,7 +85,7 @@ export class AttachmentsClient {
       query: { at: requireHeightOrTime(at, 'at') },
       headers,
       streams: 'reply',
-      ...rest,
+      options: rest,
     } satisfies Call
     return this.#transport.read(call, async (reply) => {
       // A proxy may ignore the range. Then the reply is the whole attachment, or another part.
@@ -110,7 +110,8 @@ export class AttachmentsClient {
   async *list({ at, ...rest }: PastOptions = {}): AsyncGenerator<Attachment> {
     for (let after: string | undefined; ; ) {
       const query = { limit: PAGE, after, at: requireHeightOrTime(at, 'at') }
-      const call = { method: 'GET', path: formatPath(PATH, this.#item), query, ...rest }
+      const path = formatPath(PATH, this.#item)
+      const call = { method: 'GET', path, query, options: rest }
       const { attachments } = await this.#transport.read(
         call,
         jsonWithLists<{ attachments: readonly Attachment[] }>('attachments'),
@@ -123,7 +124,7 @@ export class AttachmentsClient {
 
   /** Deletes the attachment `name`. Errors: ClientError. */
   async delete(name: string, options: WriteOptions = {}): Promise<void> {
-    const call = { method: 'DELETE', path: this.#path(name), ...options }
+    const call = { method: 'DELETE', path: this.#path(name), options }
     await this.#transport.write(call, readJson)
   }
 

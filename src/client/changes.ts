@@ -10,6 +10,7 @@ import {
   type QueryParameters,
   type RequestOptions,
   requireName,
+  requireOptions,
   type Transport,
 } from './transport.ts'
 
@@ -45,8 +46,9 @@ const SILENCE_MS_MAX = 60_000
 export async function* followChanges(
   transport: Transport,
   serverId: number,
-  { databases = [], by, since = 'now', signal }: ChangesOptions,
+  { databases = [], by, since = 'now', signal, ...others }: ChangesOptions,
 ): AsyncGenerator<FeedEntry> {
+  requireOptions(others)
   const call = changesCall(serverId, {
     db: requireArray(databases, 'databases').map((db) => requireName(db, 'databases')),
     by: by === undefined ? undefined : requireText(by, 'by'),
@@ -59,7 +61,10 @@ export async function* followChanges(
     const headers: Record<string, string> = last === '' ? {} : { 'last-event-id': last }
     try {
       const ends = signal === undefined ? left.signal : AbortSignal.any([left.signal, signal])
-      const bytes = await transport.read({ ...call, headers, signal: ends }, requireEventStream)
+      const bytes = await transport.read(
+        { ...call, headers, options: { signal: ends } },
+        requireEventStream,
+      )
       for await (const { data, id } of parseEvents(livelyBytes(bytes, left))) {
         if (id !== '') last = id
         if (data === '') continue
@@ -95,7 +100,7 @@ export async function readChainSize(
   const left = new AbortController()
   const ends = signal === undefined ? left.signal : AbortSignal.any([left.signal, signal])
   try {
-    const call = { ...changesCall(serverId, { since: 'now', db }), signal: ends }
+    const call = { ...changesCall(serverId, { since: 'now', db }), options: { signal: ends } }
     const bytes = await transport.read(call, requireEventStream)
     for await (const { id } of parseEvents(livelyBytes(bytes, left))) {
       if (id === 'start') return 0

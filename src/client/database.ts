@@ -20,6 +20,7 @@ import {
   type PastOptions,
   type RequestOptions,
   requireName,
+  requireOptions,
   type Transport,
   type WriteOptions,
 } from './transport.ts'
@@ -56,6 +57,7 @@ export interface QueryOptions<Item, Field extends MemberName<Item> = never> exte
 
 /** Options with which a list is not the list of all items now. */
 const SELECTING = ['filter', 'limit', 'after', 'at'] as const
+const SELECTION = [...SELECTING, 'pageSize', 'signal']
 
 /** What `erase` has erased or counted so far. */
 export interface ErasedItems {
@@ -122,7 +124,7 @@ export class DatabaseClient<Item extends object> {
     options: WriteOptions = {},
   ): Promise<ChangeResult> {
     const body = requireObject(item, 'body')
-    const call = { method: 'POST', path: this.#path(), body, ...options }
+    const call = { method: 'POST', path: this.#path(), body, options }
     return this.#writer.write(call, async (reply) => {
       const { id } = await readJson<{ id: unknown }>(reply)
       return requireWritten(reply, id)
@@ -135,7 +137,7 @@ export class DatabaseClient<Item extends object> {
     options: WriteOptions = {},
   ): Promise<readonly string[]> {
     const body = requireArray(items, 'items')
-    const call = { method: 'POST', path: this.#path(), body, ...options }
+    const call = { method: 'POST', path: this.#path(), body, options }
     return this.#writer.write(call, async (reply) => {
       const { ids } = await jsonWithLists<{ ids: readonly string[] }>('ids')(reply)
       if (ids.length === items.length) return ids
@@ -149,6 +151,7 @@ export class DatabaseClient<Item extends object> {
    */
   async read(id: string, options: PastOptions = {}): Promise<Read<Item> | null> {
     const { at: given, ...rest } = options
+    requireOptions(rest)
     const path = this.#itemPath(id)
     const at = requireHeightOrTime(given, 'at')
     if (this.#verification !== null && typeof at === 'string') {
@@ -157,7 +160,7 @@ export class DatabaseClient<Item extends object> {
     if (this.#verification !== null && at === undefined) {
       return this.#verification.read(this.name, id, rest)
     }
-    const call = { method: 'GET', path, query: { at }, isProven: true, ...rest }
+    const call = { method: 'GET', path, query: { at }, isProven: true, options: rest }
     try {
       const read = await this.#transport.read(call, async (reply) => {
         const { item } = await readJson<{ item: Stored<Item> }>(reply)
@@ -214,14 +217,13 @@ export class DatabaseClient<Item extends object> {
     options: QueryOptions<Item, Field> = {},
   ): AsyncGenerator<Selected<Item, Field>> {
     if (this.#verification === null) {
-      for await (const { docs } of this.#pages<Selected<Item, Field>, Field>(options, true)) {
-        yield* docs
-      }
+      const pages = this.#pages<Selected<Item, Field>, Field>(options, { docs: true })
+      for await (const { docs } of pages) yield* docs
       return
     }
     // Reads each selected item again with its proof. Refuses `fields`, because a proof is for a whole item.
     if (options.filter?.fields !== undefined) throw unverifiable('fields of items')
-    for await (const id of this.#ids({ ...options, isProven: true })) {
+    for await (const id of this.#ids(options, true)) {
       const read = await this.read(id, { signal: options.signal, at: options.at })
       // Without `fields`, a selected item is a whole item.
       if (read !== null) yield read.item as Selected<Item, Field>
@@ -230,17 +232,19 @@ export class DatabaseClient<Item extends object> {
 
   /** Like `query`, but yields only the ids. */
   async *ids(options: QueryOptions<Item> = {}): AsyncGenerator<string> {
-    yield* this.#ids(options)
+    yield* this.#ids(options, false)
   }
 
   /** With `current`, a list of all items is proven to be complete. */
   async *#ids<Field extends MemberName<Item> = never>(
-    options: QueryOptions<Item, Field> & Pick<Call, 'isProven'>,
+    options: QueryOptions<Item, Field>,
+    isProven: boolean,
   ): AsyncGenerator<string> {
+    requireOptions(options, SELECTION)
     const { signal, ...selection } = options
     const isWhole = SELECTING.every((name) => selection[name] === undefined)
     if (this.#verification?.isCurrent !== true || !isWhole) {
-      for await (const { items } of this.#pages(options, false)) yield* items
+      for await (const { items } of this.#pages(options, { isProven })) yield* items
       return
     }
     const ids = await this.#verification.readIds(this.name, { signal })
@@ -258,7 +262,7 @@ export class DatabaseClient<Item extends object> {
       filter: formatFilter(filter),
       at: requireHeightOrTime(at, 'at'),
     }
-    const call = { method: 'GET', path: this.#path(), query, ...rest }
+    const call = { method: 'GET', path: this.#path(), query, options: rest }
     return (await this.#transport.read(call, readJson<{ count: number }>)).count
   }
 
@@ -275,7 +279,7 @@ export class DatabaseClient<Item extends object> {
       filter: formatFilter(filter),
       at: requireHeightOrTime(at, 'at'),
     }
-    const call = { method: 'GET', path: AGGREGATE, query, ...rest }
+    const call = { method: 'GET', path: AGGREGATE, query, options: rest }
     const reply = await this.#transport.read(call, jsonWithLists<Aggregated>('groups'))
     const { groups, height, consistent } = reply
     return { groups, height, consistent }
@@ -297,7 +301,7 @@ export class DatabaseClient<Item extends object> {
     let limit = requireCount(pageSize, 'pageSize', 1)
     let cursor: string | undefined
     do {
-      const call = { method: 'GET', path, query: { cursor }, isProven: true, ...options }
+      const call = { method: 'GET', path, query: { cursor }, isProven: true, options }
       const { page, size } = await this.#page(call, limit, convert)
       yield* page.history
       limit = size
@@ -317,7 +321,7 @@ export class DatabaseClient<Item extends object> {
     let [items, revisions] = [0, 0]
     for (let cursor: string | null | undefined; cursor !== null; ) {
       const body = cursor === undefined ? selection : { ...selection, cursor }
-      const call = { method: 'POST', path: '/api/config/erasures', body, signal }
+      const call = { method: 'POST', path: '/api/config/erasures', body, options: { signal } }
       const page = await this.#writer.write(call, readJson<ErasedItems & { cursor: string | null }>)
       items += page.items
       revisions += page.revisions
@@ -339,17 +343,11 @@ export class DatabaseClient<Item extends object> {
   }
 
   async *#pages<Doc, Field extends MemberName<Item> = never>(
-    options: QueryOptions<Item, Field> & Pick<Call, 'isProven'>,
-    docs: boolean,
+    options: QueryOptions<Item, Field>,
+    { docs = false, isProven = false }: { readonly docs?: boolean; readonly isProven?: boolean },
   ): AsyncGenerator<Page<Doc>> {
-    const {
-      filter,
-      limit = Number.POSITIVE_INFINITY,
-      after,
-      pageSize = PAGE,
-      at,
-      ...rest
-    } = options
+    const { filter, after, pageSize = PAGE, at, ...others } = options
+    const { limit = Number.POSITIVE_INFINITY, ...rest } = others
     if (limit !== Number.POSITIVE_INFINITY) requireCount(limit, 'limit')
     let pageMax = Math.min(requireCount(pageSize, 'pageSize', 1), PAGE_MAX)
     const convert = jsonWithLists<Page<Doc>>('items', ...(docs ? ['docs' as const] : []))
@@ -366,7 +364,7 @@ export class DatabaseClient<Item extends object> {
         ...(isOrdered ? { offset } : { cursor }),
         at: requireHeightOrTime(at, 'at'),
       }
-      const call = { method: 'GET', path: this.#path(), query, ...rest }
+      const call = { method: 'GET', path: this.#path(), query, isProven, options: rest }
       const { page, size } = await this.#page(call, Math.min(left, pageMax), convert)
       pageMax = size
       yield page
@@ -403,7 +401,7 @@ export class DatabaseClient<Item extends object> {
   ): Promise<ChangeResult> {
     const { ifMatch, ...rest } = options
     if (Object.hasOwn(options, 'ifMatch')) headers['if-match'] = requireText(ifMatch, 'ifMatch')
-    const call = { method, path: this.#itemPath(id), body, headers, ...rest }
+    const call = { method, path: this.#itemPath(id), body, headers, options: rest }
     return this.#writer.write(call, async (reply) => {
       await readJson(reply)
       return requireWritten(reply, id)

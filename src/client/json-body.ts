@@ -117,7 +117,7 @@ function isOpaque(value: object): boolean {
 export function describeValue(value: unknown): string {
   if (value === '') return 'an empty text'
   if (value === null || value === undefined || typeof value === 'number') return String(value)
-  if (value instanceof Date) return 'an invalid Date'
+  if (value instanceof Date && Number.isNaN(value.getTime())) return 'an invalid Date'
   if (Array.isArray(value)) return 'a list'
   return `a ${typeof value === 'object' ? (value.constructor?.name ?? 'object') : typeof value}`
 }

@@ -23,6 +23,7 @@ import {
   type QueryParameters,
   type RequestOptions,
   requireName,
+  requireOptions,
   Transport,
   type WriteOptions,
 } from './transport.ts'
@@ -73,7 +74,7 @@ export class LedgerClient {
   /** Returns the names of the databases; with tokens, only the databases that the token can read. */
   async databases({ at, ...options }: PastOptions = {}): Promise<readonly string[]> {
     const query = { at: requireHeightOrTime(at, 'at') }
-    const call = { method: 'GET', path: '/api/dbs', query, ...options }
+    const call = { method: 'GET', path: '/api/dbs', query, options }
     return (await this.#transport.read(call, jsonWithLists<Databases>('dbs'))).dbs
   }
 
@@ -112,6 +113,7 @@ export class LedgerClient {
   async *log(options: LogOptions = {}): AsyncGenerator<LoggedChange> {
     const { signal, databases = [], from: start = '0', iss, ...texts } = options
     const db = requireArray(databases, 'databases').map((name) => requireName(name, 'databases'))
+    requireOptions(texts, ['by', 'to'])
     for (const [name, text] of Object.entries(texts)) requireText(text, name)
     const query = { ...texts, ...(iss === undefined ? {} : { iss }), db }
     const path = { serverid: `${await this.serverId({ signal })}` }
@@ -141,7 +143,7 @@ export class LedgerClient {
     if (method === '')
       throw valueInvalid(`operation is ${describeValue(operation)}; use one like GET /api/dbs`)
     const { path = {}, query = {}, body } = requireInput(input)
-    const call = { method, path: formatPath(template, path), query, body, ...options }
+    const call = { method, path: formatPath(template, path), query, body, options }
     return method === 'GET'
       ? this.#transport.read(call, readDeclared<Operations[Key]['reply']>)
       : (this.#verification ?? this.#transport).write(call, readDeclared<Operations[Key]['reply']>)
@@ -154,6 +156,7 @@ export class LedgerClient {
  */
 function requireInput(input: Input): Input {
   const { body } = requireObject(input, 'input')
+  requireOptions(input, ['path', 'query', 'body'])
   const isMissing = Object.hasOwn(input, 'body') && body === undefined
   const members = Object.entries(Object(body)).filter(([, member]) => member === undefined)
   if (!isMissing && members.length === 0) return input

@@ -74,7 +74,7 @@ export type Content =
   | ReadableStream
   | (() => ReadableStream)
 
-export interface Call extends WriteOptions {
+export interface Call {
   readonly method: string
   /** The result of `formatPath`. */
   readonly path: string
@@ -87,6 +87,8 @@ export interface Call extends WriteOptions {
   readonly streams?: 'content' | 'reply'
   /** Whether the caller verifies the reply. If not, a verifying client rejects the read. */
   readonly isProven?: boolean
+  /** The options of the caller, which may have no other members. */
+  readonly options?: WriteOptions | undefined
 }
 
 /** Delays and random numbers, which tests replace. */
@@ -150,6 +152,7 @@ export class Transport {
   constructor(url: string | URL, options: ClientOptions) {
     const { token, timeoutMs = TIMEOUT_MS, retries = RETRIES } = options
     this.#base = requireBase(url)
+    requireClientOptions(options)
     this.#token = token
     if (!(timeoutMs >= 1 && timeoutMs <= TIMEOUT_MS_MAX)) {
       throw new TypeError(`timeoutMs must be 1 to ${TIMEOUT_MS_MAX}, but is ${timeoutMs}`)
@@ -168,13 +171,16 @@ export class Transport {
    * rejects reads without proof. Errors: UNVERIFIABLE for a read without proof.
    */
   async read<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
+    requireOptions(call.options ?? {})
     if (this.#verifies && call.isProven !== true) throw unverifiable(`GET ${call.path}`)
     return this.#withRetries(call, call.headers ?? {}, convert)
   }
 
   /** Sends a change and converts the reply with `convert`. */
-  write<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
-    const { reason } = call
+  async write<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
+    const { options = {} } = call
+    requireOptions(options)
+    const { reason } = options
     const headers: Record<string, string> = { ...call.headers }
     if (reason !== undefined) {
       headers['ledger-reason'] = encodeURIComponent(
@@ -198,7 +204,7 @@ export class Transport {
       } catch (error) {
         if (attempt > this.#retries || !canRetry(error)) throw error
         const backOff = backOffMs(attempt, WAIT_MS_MAX, this.timing.random)
-        await this.timing.sleep(Math.max(backOff, error.retryAfterMs ?? 0), call.signal)
+        await this.timing.sleep(Math.max(backOff, error.retryAfterMs ?? 0), call.options?.signal)
       }
     }
   }
@@ -212,15 +218,15 @@ export class Transport {
     headers: Readonly<Record<string, string>>,
     convert: (reply: Response) => Promise<Result>,
   ): Promise<Result> {
-    call.signal?.throwIfAborted()
+    const given = call.options?.signal
+    given?.throwIfAborted()
     const limit = new AbortController()
     const timedOut = () => {
       const message = `no reply within ${this.#timeoutMs} milliseconds`
       limit.abort(new ClientError('TIMEOUT', 0, message))
     }
     const timer = call.streams === 'content' ? undefined : setTimeout(timedOut, this.#timeoutMs)
-    const signal =
-      call.signal === undefined ? limit.signal : AbortSignal.any([limit.signal, call.signal])
+    const signal = given === undefined ? limit.signal : AbortSignal.any([limit.signal, given])
     try {
       const token = typeof this.#token === 'function' ? await this.#token(signal) : this.#token
       const init = {
@@ -259,6 +265,29 @@ export class Transport {
       throw new ClientError('UNREACHABLE', 0, message, { cause: error })
     }
   }
+}
+
+const OPTIONS = ['signal', 'reason']
+
+/** Errors: ClientError, VALUE_INVALID for an unknown option, because a misspelt condition would be no condition. */
+export function requireOptions(options: object, names: readonly string[] = OPTIONS): void {
+  const other = Object.keys(options).find((name) => !names.includes(name))
+  if (other !== undefined) throw valueInvalid(`there is no option ${other}`)
+}
+
+const CLIENT_OPTIONS = [
+  ...['token', 'timeoutMs', 'retries', 'fetch', 'timing', 'verify.key', 'verify.checkpoint'],
+  ...['verify.witnesses', 'verify.quorum', 'verify.policy', 'verify.current'],
+  'verify.verifySignature',
+]
+
+/** Errors: TypeError for an unknown option, because a client with a misspelt one would verify less, or nothing. */
+function requireClientOptions({ verify, ...options }: ClientOptions): void {
+  const ofVerify = Object.keys(verify ?? {}).map((name) => `verify.${name}`)
+  const other = [...Object.keys(options), ...ofVerify].find(
+    (name) => !CLIENT_OPTIONS.includes(name),
+  )
+  if (other !== undefined) throw new TypeError(`there is no option ${other}`)
 }
 
 /** Errors: TypeError unless `url` is the URL of a server. */

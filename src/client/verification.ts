@@ -143,15 +143,14 @@ export class VerifiedReads {
       const copy = reply.clone()
       const result = await convert(reply)
       const changes = toRecorded(call, await readJson(copy))
-      const last = this.#readPosition(reply)
-      // The entries of one request are next to each other in one block.
-      const first = last.index + 1 - changes.length
-      if (last.height < before.size || !isBefore(before.newest, { ...last, index: first })) {
-        const what = `${last.height}.${last.index} is the position of an older change`
+      const { height, index } = this.#readPosition(reply)
+      if (height < before.size || !isBefore(before.newest, { height, index })) {
+        const what = `${height}.${index} is the position of an older change`
         throw new VerificationError('ITEM_STALE', what)
       }
       for (const [at, { db, id, isDeleted }] of changes.entries()) {
-        const position = { height: last.height, index: first + at }
+        // The entries of one request are next to each other in one block.
+        const position = { height, index: index + at }
         if (id === null) reader.noteDatabase(db, position)
         else reader.note(db, id, position, isDeleted)
       }
@@ -159,7 +158,7 @@ export class VerifiedReads {
     })
   }
 
-  /** Returns the position of the last entry of a change. Errors: ITEM_OTHER if it is not of this server. */
+  /** Returns the position of the first entry of a change. Errors: ITEM_OTHER if it is not of this server. */
   #readPosition({ headers }: Response): Position {
     const place = headers.get('ledger-position') ?? ''
     const [, serverId, height, index] =
@@ -222,7 +221,7 @@ export class VerifiedReads {
   async #fetch(path: string, signal: AbortSignal | undefined) {
     try {
       return await this.#transport.read(
-        { method: 'GET', path, signal, isProven: true },
+        { method: 'GET', path, options: { signal }, isProven: true },
         async (reply) => ({ status: reply.status, text: await readText(reply) }),
       )
     } catch (error) {

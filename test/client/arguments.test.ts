@@ -109,14 +109,19 @@ it.each([
   expect(() => new LedgerClient(url)).toThrow(new TypeError(message))
 })
 
-it('refuses invalid timeouts and numbers of retries', () => {
+it('refuses invalid timeouts and numbers of retries, and unknown options', () => {
   for (const options of [
     { timeoutMs: Number.NaN },
     { timeoutMs: 0 },
     { timeoutMs: Number.POSITIVE_INFINITY },
     { retries: Number.NaN },
     { retries: -1 },
+    { retries: 1, Verify: {} },
   ]) {
     expect(() => new LedgerClient('http://127.0.0.1:1', options)).toThrow(TypeError)
   }
+  const misspelt = { verify: { key: '', checkpoint: { get: () => '', set() {} }, witness: [] } }
+  expect(() => new LedgerClient('http://127.0.0.1:1', misspelt)).toThrow(
+    new TypeError('there is no option verify.witness'),
+  )
 })

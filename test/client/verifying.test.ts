@@ -162,6 +162,7 @@ it('reports a deleted item as missing if the node proves the deletion', async ()
   proxy.lie = async (path, honest) => {
     if (path.endsWith('/proof')) return denied
     const reply = await honest(path)
+    if (!path.includes('/history')) return reply
     return { ...reply, text: reply.text.replace('create_item', 'delete_item') }
   }
   expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
@@ -193,6 +194,48 @@ it('reports a deleted item as missing after its deletion was erased, if the sign
   late.proxy.lie = async (path, honest) =>
     path.endsWith('/proof') ? { status: 404, text: '{"status":false}' } : honest(path)
   expect(await outcome(late.fruit.read('plum'))).toBe('ITEM_STALE')
+})
+
+it('believes only the last revision of an item that one request changes twice', async () => {
+  const node = await startWith([])
+  const { fruit, ledger, proxy } = await verifying(node)
+  const set = (price: number) =>
+    ({ method: 'update_item', db: 'fruit', item: plum(price) }) as const
+  const lie = async (position: string) => {
+    proxy.lie = (path, honest) => honest(path.replace(/proof$/, `proof?position=${position}`))
+    const result = await outcome(fruit.read('plum'))
+    proxy.lie = truth
+    return result
+  }
+  await ledger.record([{ method: 'create_item', db: 'fruit', item: plum(1) }, set(2)])
+  expect(await lie('1.0')).toBe('ITEM_STALE')
+  expect((await fruit.read('plum'))?.item).toEqual(plum(2))
+  await ledger.record([set(3), { method: 'delete_item', db: 'fruit', id: 'plum' }])
+  expect(await lie('2.0')).toBe('ITEM_STALE')
+  expect(await fruit.read('plum')).toBeNull()
+})
+
+it('reports an item as missing after its database was deleted, if the signed state proves it', async () => {
+  for (const isCreatedAgain of [false, true]) {
+    const node = await startWith([plum(1), { id: 'fig' }])
+    const { fruit, proxy } = await verifying(node)
+    expect((await fruit.read('plum'))?.item).toEqual(plum(1))
+    expect((await fruit.read('fig'))?.item).toEqual({ id: 'fig' })
+    const denied: Said = { status: 404, text: '{"status":false}' }
+    proxy.lie = async (path, honest) => (path.endsWith('/proof') ? denied : honest(path))
+    expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
+    await node.send('DELETE', '/api/fruit')
+    if (isCreatedAgain) await record(node, [{ id: 'other' }])
+    proxy.lie = truth
+    expect(await fruit.read('plum')).toBeNull()
+    // The deletion is remembered for all items of the database.
+    proxy.paths.length = 0
+    expect(await fruit.read('fig')).toBeNull()
+    expect(proxy.paths).toEqual(['/api/fruit/fig/proof'])
+    await record(node, [plum(2)])
+    expect((await fruit.read('plum'))?.item).toEqual(plum(2))
+    expect(await collected(fruit.history('plum'))).toHaveLength(1)
+  }
 })
 
 type Client = Awaited<ReturnType<typeof verifying>>

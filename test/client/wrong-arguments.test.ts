@@ -178,7 +178,27 @@ it('names the wrong value and the argument', async () => {
   await expect(fruit.create(nothing)).rejects.toThrow('body is undefined instead of an object')
   await expect(fruit.createAll(nothing)).rejects.toThrow('items is undefined instead of a list')
   await expect(fruit.delete('x', { ifMatch: nothing })).rejects.toThrow('ifMatch is undefined')
+  await expect(fruit.read('x', { at: new Date() as never })).rejects.toThrow(
+    'at is a Date instead of a height or a time of RFC 3339',
+  )
+  const misspelt = { reason: 'typo', ifmatch: '"1.0"' }
+  await expect(fruit.delete('x', misspelt)).rejects.toThrow('there is no option ifmatch')
+  const where = { where: { price: 1 }, signal: undefined }
   const extra = { path: { db: 'fruit', id: 'x' } }
+  const erasure = { path: { db: 'fruit', id: 'x' }, json: { positions: ['1.0'] } }
+  for (const call of [
+    () => fruit.count(where),
+    () => collected(fruit.ids(where)),
+    () => collected(fruit.query(where)),
+    () => fruit.read('x', where),
+    () => files(node.url).delete('x', { ...misspelt }),
+    () => ledger(node.url).request('POST /api/{db}/{id}/erase', erasure),
+    () => collected(ledger(node.url).changes({ ...where })),
+    () => collected(ledger(node.url).log({ ...where })),
+  ]) {
+    await expect(call).rejects.toThrow(/^there is no option /)
+  }
+  expect(node.requests.filter(({ path }) => path !== '/api/serverid')).toEqual([])
   await expect(ledger(node.url).request('DELETE /api/{db}', extra)).rejects.toThrow(
     'the path /api/{db} has no part id',
   )

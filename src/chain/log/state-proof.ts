@@ -49,6 +49,8 @@ export interface ProvenState {
   readonly state: SignedState
   /** `absent-database` if there is no database `db`, and `absent` if the database has no item `id`. */
   readonly kind: 'current' | 'absent' | 'absent-database'
+  /** Packed position of the entry that created the database; null if there is none. */
+  readonly database: number | null
   /** Null unless `kind` is `current`. */
   readonly revision: ProvenRevision | null
 }
@@ -90,22 +92,24 @@ export async function verifyStateProof(
   const { db, id, item: itemJson } = body
   if (typeof db !== 'string' || typeof id !== 'string') throw malformed('it names no item')
   const state = await openState(verifySignature, key, extractNote(file))
-  const absent = (kind: ProvenState['kind'], isEnd: boolean): ProvenState => {
+  const absent = (isEnd: boolean, created: number | null): ProvenState => {
     if (!isEnd) throw malformed('it has more than it proves')
-    return { db, id, state, kind, revision: null }
+    const kind = created === null ? 'absent-database' : 'absent'
+    return { db, id, state, kind, database: created, revision: null }
   }
   const value = valueAt(db, state.root, body.database, 'the database')
   const isBare = opening === null && body.log === undefined
-  if (value === null) return absent('absent-database', itemJson === undefined && isBare)
+  if (value === null) return absent(itemJson === undefined && isBare, null)
   const database = parseDatabaseState(value)
   if (database === null) throw malformed('the state of the database is malformed')
   const itemValue = valueAt(id, database.items, itemJson, 'the item')
-  if (itemValue === null) return absent('absent', isBare)
+  if (itemValue === null) return absent(isBare, database.position)
   const item = parseItemState(itemValue)
   if (item === null || opening === null) throw malformed('the state of the item is malformed')
   const opened = openEntry(opening)
   requireBlock(opened, { size: state.size, root: state.log }, parsePath(body.log, HASHES_MAX))
-  return { db, id, state, kind: 'current', revision: toRevision(opened, item, { db, id }) }
+  const revision = toRevision(opened, item, { db, id })
+  return { db, id, state, kind: 'current', database: database.position, revision }
 }
 
 /** Returns the value of `name` in the map of `root`, or null if it has none. Errors: PROOF_WRONG, PROOF_MALFORMED. */

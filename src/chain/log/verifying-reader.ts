@@ -1,7 +1,7 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
-import { type Position, unpackPosition } from '../entry.ts'
+import { ENTRIES_MAX, type Position, unpackPosition } from '../entry.ts'
 import { equalBytes } from '../hashes.ts'
 import {
   type Checkpoint,
@@ -14,7 +14,7 @@ import { extractNote, type ProvenEntry, verifyProofFile } from './proof-file.ts'
 import { HASHES_MAX, verifyConsistency } from './proofs.ts'
 import type { SignedState } from './state.ts'
 import { verifyStateList } from './state-list.ts'
-import { verifyStateProof } from './state-proof.ts'
+import { type ProvenState, verifyStateProof } from './state-proof.ts'
 
 /**
  * Maximum number of items, and of databases, whose latest position is remembered. If there are more, the reader forgets
@@ -130,8 +130,20 @@ export class VerifyingReader {
   }
 
   async #readCurrent(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
+    const seen = this.seen(db, id)
+    const { revision } = await this.#proveState(db, id, signal)
+    if (revision === null) return null
+    const { height, index } = unpackPosition(revision.position)
+    // The node may have signed a wrong state.
+    if (seen !== null) requireNotBefore({ height, index }, seen)
+    this.note(db, id, { height, index }, false)
+    return { item: revision.item, height, index }
+  }
+
+  /** Returns the state of an item in a signed state that has all blocks that this reader has seen. */
+  async #proveState(db: string, id: string, signal?: AbortSignal): Promise<ProvenState> {
     const { verifySignature, key } = this.#options
-    const [known, newest, seen] = [this.#known(signal), this.#newest, this.seen(db, id)]
+    const [known, newest] = [this.#known(signal), this.#newest]
     const path = `${itemPath(db, id)}/proof?current=1`
     const { status, text } = await this.#options.fetch(path, signal)
     if (status !== 200) throw failed(path, status)
@@ -140,13 +152,7 @@ export class VerifyingReader {
       throw new ProofError('ITEM_OTHER', `the proof is for another item than ${id} in ${db}`)
     }
     await this.#requireNewest({ ...proven.state, note: extractNote(text) }, newest, known)
-    const { revision } = proven
-    if (revision === null) return null
-    const { height, index } = unpackPosition(revision.position)
-    // The node may have signed a wrong state.
-    if (seen !== null) requireNotBefore({ height, index }, seen)
-    this.note(db, id, { height, index }, false)
-    return { item: revision.item, height, index }
+    return proven
   }
 
   /**
@@ -264,8 +270,8 @@ export class VerifyingReader {
 
   /**
    * Verifies a reply that the item does not exist, or with `at`, that it did not exist after the block of this height:
-   * if the item existed when it was `seen`, its deletion must be proven, or, if the deletion was erased, that the signed
-   * state has no such item.
+   * if the item existed when it was `seen`, its deletion must be proven. Without `at`, the signed state may also show that
+   * there is no such item, because an erased deletion and the deletion of a database have no proof.
    */
   async requireMissing(
     db: string,
@@ -277,22 +283,31 @@ export class VerifyingReader {
     const path = `${itemPath(db, id)}/history?order=newest&limit=2${before}`
     const { status, text } = await this.#options.fetch(path, signal)
     const position = status === 200 ? findDeletion(text) : null
-    const proven = position === null ? null : await this.readEntry(db, id, position, signal)
-    if (proven !== null && !isBefore(proven, seen) && proven.height <= (at ?? proven.height)) {
-      const { entry } = proven
-      if (entry === null && at !== undefined) {
-        throw new ProofError('ITEM_ERASED', `the deletion of item ${id} of ${db} was erased`)
-      }
-      const isDeletion = entry?.method === 'delete_item'
-      if (isDeletion || (entry === null && (await this.#readCurrent(db, id, signal)) === null)) {
-        this.note(db, id, proven, true)
-        return
-      }
+    const found = position === null ? null : await this.readEntry(db, id, position, signal)
+    const last = at ?? Number.MAX_SAFE_INTEGER
+    const deletion = found !== null && !isBefore(found, seen) && found.height <= last ? found : null
+    if (deletion?.entry?.method === 'delete_item') return this.note(db, id, deletion, true)
+    if (deletion?.entry === null && at !== undefined) {
+      throw new ProofError('ITEM_ERASED', `the deletion of item ${id} of ${db} was erased`)
     }
-    throw new ProofError(
-      'ITEM_STALE',
-      `the server reports item ${id} of ${db} as missing without a proof of its deletion, but this client has read the item before`,
-    )
+    const state = at === undefined ? await this.#stateUnlessRefused(db, id, signal) : null
+    if (state === null || state.kind === 'current') {
+      const what = `the server reports item ${id} of ${db} as missing without a proof of its deletion`
+      throw new ProofError('ITEM_STALE', `${what}, but this client has read the item before`)
+    }
+    if (deletion?.entry === null) this.note(db, id, deletion, true)
+    const end = { height: state.state.size - 1, index: ENTRIES_MAX }
+    this.noteDatabase(db, state.database === null ? end : unpackPosition(state.database))
+  }
+
+  /** Like `#proveState`, but null if the server refuses the proof. */
+  async #stateUnlessRefused(db: string, id: string, signal: AbortSignal | undefined) {
+    try {
+      return await this.#proveState(db, id, signal)
+    } catch (error) {
+      if (error instanceof ProofError && error.code === 'SERVER_FAILED') return null
+      throw error
+    }
   }
 
   async #acceptCheckpoint(next: Checkpoint, note: string, known: Known): Promise<void> {
