@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
+from unittest.mock import patch
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -128,7 +129,7 @@ class Failures(unittest.TestCase):
                 requests.append((self.path, headers, body))
                 answer(self)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = handle_any
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -210,6 +211,19 @@ class Failures(unittest.TestCase):
         error = self.refusal_of(ledger.databases)
         released.set()
         self.assertEqual((error.code, error.status), ("TIMEOUT", 0))
+
+    def test_accepts_the_reply_to_an_upload_that_took_longer_than_the_timeout(self) -> None:
+        now = [0.0]
+
+        def token() -> str:
+            now[0] += 100.0
+            return "t"
+
+        about = {"name": "n", "content_type": "a/b", "length": 1, "sha256": "0"}
+        attached = reply(200, {"status": True, "attachment": about})
+        files = self.node(attached, token=token, retries=0).database("fruit").attachments("plum")
+        with patch("daicho.transport.time.monotonic", lambda: now[0]):
+            self.assertEqual(files.put("n", b"x").name, "n")
 
     def test_sends_requests_only_to_a_server_whose_certificate_it_trusts(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from daicho import LedgerClient, LedgerError, ProofError, verify_proof
+from daicho import LedgerClient, LedgerError, ProofError, verify_proof, verify_state
 from daicho.verify_proof import main
 
 URL = os.environ["DAICHO_URL"]
@@ -199,6 +199,9 @@ class RealNode(unittest.TestCase):
         self.assertEqual(proven.entry["item"], item)
         self.assertEqual(f"{proven.height}.{proven.index}", position)
         self.assertEqual(verify_proof(self.fruit.proof("李"), key).entry["item"]["price"], 2)
+        state = verify_state(self.fruit.proof("李", current=True), key)
+        self.assertEqual((state.db, state.id, (state.entry or {})["item"]["price"]), (self.name, "李", 2))
+        self.assertIsNone(verify_state(self.fruit.proof("none", current=True), key).entry)
         for changed in (proof[:-1], proof + b"\n", b"\xff" + proof, b"", b"\xff"):
             with self.assertRaises(ProofError):
                 verify_proof(changed, key)

@@ -1,14 +1,21 @@
-"""The script `verify_proof.py` with arguments and files that contain no valid proof."""
+"""The script `verify_proof.py` with wrong arguments, and proofs that are not valid."""
 
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 from typing import Tuple
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
 import daicho
+from daicho import ProofError
+from daicho.verify_state import verify_list
 
 SCRIPT = Path(daicho.__file__).with_name("verify_proof.py")
 KEY = "daicho/1+00000000+AA=="
@@ -65,3 +72,17 @@ class VerifyProofTest(unittest.TestCase):
         difference = (1, "", "DIFFERENCE: not a proof file\n")
         self.assertEqual(run(self.proof, KEY), difference)
         self.assertEqual(run(self.proof, self.file("vkey", f"{KEY}\n")), difference)
+
+    def test_refuses_a_signed_list_whose_members_are_not_texts(self) -> None:
+        key = Ed25519PrivateKey.generate()
+        public = b"\1" + key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        key_id = sha256(b"daicho/7\n" + public).digest()[:4]
+        vkey = f"daicho/7+{key_id.hex()}+{b64encode(public).decode()}"
+        root = b64encode(bytes(32)).decode()
+        text = f"daicho/7/state\n3\n{root}\n{root}\n"
+        signature = b64encode(key_id + key.sign(text.encode())).decode()
+        for database, db in (('"path":[]', "5"), (f'"key":"{"0" * 64}","path":[],"value":5', '"x"')):
+            body = f'{{"database":{{{database}}},"db":{db}}}'
+            file = f"daicho/state-list@v1\n{body}\n\n{text}\n— daicho/7 {signature}\n"
+            with self.assertRaisesRegex(ProofError, "not a list of a state"):
+                verify_list(file.encode(), vkey)

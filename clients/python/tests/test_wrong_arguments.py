@@ -90,6 +90,7 @@ def database_rows(ledger: LedgerClient) -> List[Row]:
         ("history", "name", lambda id: list(on.history(id))),
         ("proof", "name", on.proof),
         ("proof", "optional text", lambda position: on.proof("x", position=position)),
+        ("proof", "flag", lambda current: on.proof("x", current=current)),
         ("query", "fields", lambda fields: list(on.query(fields=fields))),
     ]
     for name in ("group", "sum", "avg", "min", "max"):

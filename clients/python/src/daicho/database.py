@@ -253,12 +253,16 @@ class Database:
             if cursor is None:
                 return
 
-    def proof(self, id: str, *, position: str | None = None) -> bytes:
+    def proof(self, id: str, *, position: str | None = None, current: bool = False) -> bytes:
         """Returns a proof file of the item, for `verify_proof`.
 
-        With `position`, proves this entry of the item. Without `position`, proves the latest entry.
+        With `position`, proves this entry of the item. Without `position`, proves the latest entry. With `current`, the
+        file is for `verify_state`, and also proves that there is no newer revision, or no such item.
         """
-        query = {"position": None if position is None else require_text(position, "position")}
+        if not isinstance(current, bool):
+            raise value_invalid(current, "current", "a bool")
+        at = None if position is None else require_text(position, "position")
+        query = {"position": at, "current": "1" if current else None}
         call = Call("GET", f"{self._item(id)}/proof", query)
         return self._transport.read(call).content
 

@@ -138,7 +138,7 @@ class Transport:
             response = self._opener.open(request, timeout=timeout)
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refusal_in(error, url, time.monotonic() + timeout) from None
+                raise self._refusal_in(error, url, timeout) from None
         except (OSError, HTTPException) as error:
             raise self.failure_of(error) from error
         assert isinstance(response, HTTPResponse)
@@ -177,11 +177,10 @@ class Transport:
             self.pause(attempt, failure)
 
     def _attempt(self, call: Call) -> Reply:
-        deadline = time.monotonic() + self._timeout
         encoded = replace(call, headers={"accept-encoding": "gzip", **call.headers})
         with self.open(encoded, self._timeout) as response:
             try:
-                content = _content_of(response, deadline, call.reply_bytes_max)
+                content = _content_of(response, self._timeout, call.reply_bytes_max)
             except (OSError, HTTPException) as error:
                 raise self.failure_of(error) from error
             headers = {name.lower(): value for name, value in response.getheaders()}
@@ -191,7 +190,7 @@ class Transport:
         token = self._token() if callable(self._token) else self._token
         return {} if token is None else {"authorization": f"Bearer {token}"}
 
-    def _refusal_in(self, error: urllib.error.HTTPError, url: str, deadline: float) -> LedgerError:
+    def _refusal_in(self, error: urllib.error.HTTPError, url: str, timeout: float) -> LedgerError:
         status = error.code
         if 300 <= status < 400:
             target = error.headers.get("location", "another URL")
@@ -199,7 +198,7 @@ class Transport:
             return LedgerError("REPLY_MALFORMED", status, fault)
         try:
             assert isinstance(error.fp, HTTPResponse)
-            value = _json_or_none(_content_of(error.fp, deadline, REPLY_BYTES_MAX))
+            value = _json_or_none(_content_of(error.fp, timeout, REPLY_BYTES_MAX))
         except (OSError, HTTPException) as failure:
             return self.failure_of(failure)
         if not isinstance(value, dict) or value.get("status") is not False:
@@ -281,8 +280,10 @@ def _query_text(query: Query) -> str:
     return f"?{'&'.join(pairs)}" if pairs else ""
 
 
-def _content_of(response: HTTPResponse, deadline: float, bytes_max: int) -> bytes:
-    """Reads the reply. The timeout of the connection is for one chunk; `deadline` is for the whole reply."""
+def _content_of(response: HTTPResponse, timeout: float, bytes_max: int) -> bytes:
+    """Reads the reply. The timeout of the connection is for one chunk; `timeout` is for the whole reply."""
+    # From the first byte of the reply on, because the upload of an attachment may take longer.
+    deadline = time.monotonic() + timeout
     content = bytearray()
     is_encoded = response.headers.get("content-encoding") == "gzip"
     inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16) if is_encoded else None
