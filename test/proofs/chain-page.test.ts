@@ -38,6 +38,19 @@ for holder, key in places(reply['ledgers']):
     except Exception: pass
     else: accepted += 1; print(key, before, file=sys.stderr)
     holder[key] = before
+attachment = {'content_type': 'a/b', 'length': page.Number(1), 'name': 'x', 'sha256': '0' * 64}
+shown = {'item': {'id': '', 'price': page.Number(1)}, 'attachment': attachment}
+for block in reply['ledgers']:
+    for entry, blind in zip(block['body'], block['proof']['blinds']):
+        for name in shown if blind is None else []:
+            if name not in entry: continue
+            before = entry[name]
+            entry[name] = {**shown[name], **before}
+            count += 1
+            try: page.check(copy.deepcopy(reply), serverid)
+            except Exception: pass
+            else: accepted += 1; print('erased', entry, file=sys.stderr)
+            entry[name] = before
 sys.stdout = sys.__stdout__
 print(json.dumps([count, accepted]))
 `
