@@ -58,6 +58,13 @@ it('reads the colour masks of a BMP at the same offset with and without an alpha
   expect(row(file)).toEqual(['332211'])
 })
 
+it('takes the alpha of a BMP as unused if it is 0 everywhere', () => {
+  const kind: BmpKind = { bits: 32, masks: [0xff0000, 0xff00, 0xff], alphaMask: 0xff000000 }
+  const pixels = (...colors: number[]) => [...readBmp(bmpOf(kind, [colors])).pixels]
+  expect(pixels(0x112233, 0x445566)).toEqual([0x11, 0x22, 0x33, 255, 0x44, 0x55, 0x66, 255])
+  expect(pixels(0x112233, 0x1445566)).toEqual([0x11, 0x22, 0x33, 0, 0x44, 0x55, 0x66, 1])
+})
+
 it.each<[string, (file: Buffer) => void]>([
   ['a header that is too short', (file) => file.writeUInt32LE(15, INFO_AT)],
   ['no width', (file) => file.writeInt32LE(0, INFO_AT + 4)],

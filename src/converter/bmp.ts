@@ -55,7 +55,14 @@ export function readBmp(bytes: Uint8Array): BmpInfo & { readonly pixels: Uint8Ar
     const stored = header.topDown ? row : height - 1 - row
     readRow(view, offset + stored * stride, pixels, row * width * channels)
   }
+  if (channels === 4) makeOpaqueIfEmpty(pixels)
   return { width, height, channels, pixels }
+}
+
+/** Like other decoders, takes alpha that is 0 everywhere as unused, because programs without alpha leave it so. */
+function makeOpaqueIfEmpty(rgba: Uint8Array): void {
+  for (let at = 3; at < rgba.length; at += 4) if (rgba[at] !== 0) return
+  for (let at = 3; at < rgba.length; at += 4) rgba[at] = 255
 }
 
 function toDataView(bytes: Uint8Array): DataView {
