@@ -127,7 +127,9 @@ export class LedgerClient {
 
   /** Returns the number of blocks of the node's own chain, also of blocks that no checkpoint covers yet. */
   async size(options: SizeOptions = {}): Promise<number> {
-    return readChainSize(this.#transport, await this.serverId(options), options)
+    requireOptions(options, ['db', 'signal'])
+    const serverId = await this.serverId({ signal: options.signal })
+    return readChainSize(this.#transport, serverId, options)
   }
 
   /**

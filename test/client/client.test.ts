@@ -28,6 +28,7 @@ it('creates, lists and deletes databases', async () => {
     code: 'DATABASE_EXISTS',
     status: 409,
   })
+  expect(await ledger.size({ db: '台帳 %2F?#' })).toBe(1)
   await ledger.deleteDatabase('台帳 %2F?#')
   expect(await ledger.databases()).toEqual([])
   expect(await ledger.size()).toBe(2)
