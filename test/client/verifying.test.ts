@@ -235,6 +235,7 @@ it('reports an item as missing after its database was deleted, if the signed sta
     await record(node, [plum(2)])
     expect((await fruit.read('plum'))?.item).toEqual(plum(2))
     expect(await collected(fruit.history('plum'))).toHaveLength(1)
+    expect((await fruit.read('plum', { at: 1 }))?.item).toEqual(plum(1))
   }
 })
 

@@ -7,7 +7,6 @@ import {
   hasTile,
   headerText,
   nodesOfTile,
-  packPosition,
   parseEntryHead,
   parseTile,
   proofFileText,
@@ -187,13 +186,10 @@ export class LedgerLog {
   }
 
   /**
-   * Returns the proof file of the current revision of an item, or of its entry at `path`.
-   * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, POSITION_INVALID, LOG_….
+   * Returns the proof file of the current revision of an item, or of its entry at `path`, which may belong to an earlier
+   * database of the name. Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, POSITION_INVALID, LOG_….
    */
   async proof(db: string, id: string, path: EntryPath | null): Promise<string> {
-    const database = await requireDatabase(this.#store, db)
-    // The current item may have 10 MB, which are read with its position.
-    if (path === null) await turn()
     const { height, index } = path ?? (await this.#currentPath(db, id))
     const size = Math.min(height + 1, await this.#committed())
     const signed = await this.#signing.covering(size)
@@ -202,9 +198,7 @@ export class LedgerLog {
     await turn()
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
     const text = block?.height === height ? block.entries[index] : undefined
-    // An earlier database of this name may have had an item with this id, which is no more readable.
-    const isOfDatabase = packPosition(height, index) > database
-    if (block === undefined || text === undefined || !isOfDatabase || !isOfItem(text, db, id)) {
+    if (block === undefined || text === undefined || !isOfItem(text, db, id)) {
       throw new LedgerError(
         'POSITION_INVALID',
         `there is no entry of item ${id} of ${db} at this position`,
@@ -216,6 +210,9 @@ export class LedgerLog {
   }
 
   async #currentPath(db: string, id: string): Promise<EntryPath> {
+    await requireDatabase(this.#store, db)
+    // The item may have 10 MB, which are read with its position.
+    await turn()
     const item = await this.#store.item(db, id)
     if (item !== null) return unpackPosition(item.revision)
     throw new LedgerError('ITEM_NOT_FOUND', `there is no item ${id} in ${db}`)
