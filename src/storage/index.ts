@@ -79,6 +79,7 @@ export {
   SORTED_ITEMS_MAX,
 } from './port/store.ts'
 export type { SharedText } from './postgres/shared-texts.ts'
+export { ChangeRuns, type KeyedChange } from './state/change-runs.ts'
 export { STATE_FILE, StateFile, type StateHead } from './state/state-file.ts'
 export {
   changeMap,

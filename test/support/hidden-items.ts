@@ -8,7 +8,8 @@ import {
 } from '../../src/chain/index.ts'
 import { findNodeKey } from '../../src/ledger/log/node-key.ts'
 import { toLogKey } from '../../src/ledger/log/signed-head.ts'
-import { DATABASES_MAP, itemsMap, storedDatabase } from '../../src/ledger/log/state-follower.ts'
+import { DATABASES_MAP, itemsMap } from '../../src/ledger/log/state-changes.ts'
+import { storedDatabase } from '../../src/ledger/log/state-follower.ts'
 import { stateSigner } from '../../src/ledger/log/state-keeper.ts'
 import { changeMap, STATE_FILE, StateFile, type ValueChange } from '../../src/storage/index.ts'
 
@@ -29,7 +30,7 @@ export function hideItem(folder: string, db: string, id: string): void {
   if (database === null || key === null || note === null) throw new Error(`no state of ${db}`)
   const { root, ...state } = parseStateNote({ name: logOrigin(key.serverId) }, note)
   const changed = (name: string, value: string | null) =>
-    new Map<string, ValueChange>([[toHex(mapKey(name)), () => value]])
+    new Map<string, ValueChange>([[toHex(mapKey(name)), { apply: () => value }]])
   file.transaction(() => {
     const pages = file.pages(itemsMap(database.position))
     const items = changeMap(pages, database.items, changed(id, null))

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { type Block, entryText, toHex } from '../../chain/index.ts'
 import { erasedEntryText, StateFile } from '../../storage/index.ts'
+import { StateRecomputation } from './recomputed-state.ts'
 import { StateFollower } from './state-follower.ts'
 
 const ID = 7
@@ -25,13 +26,17 @@ const ENTRIES = [
   entryText.item('create_item', ID, 'd', item('i', 3)),
 ]
 
+function block(height: number, entries: readonly string[]): Block {
+  return { height, id: `${height}`, entries, serverId: ID, blinds: [] } as unknown as Block
+}
+
 /** Returns the root of the state after each block, one entry in each. */
 function rootsAtEachHeight(entries: readonly string[]): string[] {
   const file = StateFile.open(null)
   const follower = new StateFollower(file, ID)
   const roots = entries.map((text, height) => {
     let root = ''
-    follower.push({ height, id: `${height}`, entries: [text], serverId: ID } as unknown as Block)
+    follower.push(block(height, [text]))
     follower.commit((computed) => {
       root = toHex(computed)
       return null
@@ -49,4 +54,28 @@ it('a recomputed state has the same root at every height, whether the entries ar
   // After the deletion of the item, the state is the one after the creation of the database.
   expect(new Set(roots).size).toBe(ENTRIES.length - 1)
   expect(rootsAtEachHeight(erased)).toEqual(roots)
+})
+
+it('the state of many items in several databases is the same recomputed as followed', () => {
+  const database = (method: string, db: string) =>
+    `{"db":"${db}","method":"${method}","serverid":${ID}}`
+  const items = (method: 'create_item' | 'update_item', db: string) =>
+    Array.from({ length: 3_000 }, (_, n) => entryText.item(method, ID, db, item(`${n}`, n)))
+  const blocks = [
+    [database('create_db', 'd'), database('create_db', 'e'), ...items('create_item', 'd')],
+    [...items('create_item', 'e'), database('delete_db', 'd'), ...items('create_item', 'd')],
+    [database('create_db', 'd'), ...items('update_item', 'd').slice(0, 40)],
+    [`{"db":"d","id":"7","method":"delete_item","serverid":${ID}}`, database('create_db', 'f')],
+  ].map((entries, height) => block(height, entries))
+  const file = StateFile.open(null)
+  const follower = new StateFollower(file, ID)
+  for (const size of [1, 2, 3, 4]) {
+    follower.push(blocks[size - 1] as Block)
+    follower.commit(() => null)
+    const recomputation = new StateRecomputation(ID, size)
+    for (const one of blocks) recomputation.push(one)
+    expect(toHex(recomputation.end().root)).toBe(toHex(follower.root))
+    recomputation.close()
+  }
+  file.close()
 })

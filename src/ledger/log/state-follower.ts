@@ -1,86 +1,33 @@
 import {
   type Block,
   type DatabaseState,
-  decodeEntry,
   EMPTY_SUBTREE,
-  type Entry,
   formatDatabaseState,
-  formatItemState,
-  packPosition,
   parseDatabaseState,
-  parseItemState,
-  rawEntry,
   sha256Hex,
 } from '../../chain/index.ts'
 import {
   changeMap,
   readValue,
   type StateFile,
-  StoreError,
-  storedJson,
   storedRoot,
   type ValueChange,
 } from '../../storage/index.ts'
+import {
+  applyBlock,
+  DATABASES_MAP,
+  ItemChange,
+  itemsMap,
+  type StateChanges,
+} from './state-changes.ts'
 
-/** The map of the databases. The map of the items of a database is its creation position plus one. */
-export const DATABASES_MAP = 0
-
-export function itemsMap(database: number): number {
-  return database + 1
-}
-
-/** Changes of one item that are not stored yet, in the order of the chain. */
-class ItemChange {
-  /** Whether the stored state of the item no longer counts, because the item was created or deleted. */
-  #isNew = false
-  /** Packed position of the newest revision; null if the item was deleted, undefined if it is unchanged. */
-  #position: number | null | undefined
-  /** Newest change of the attachments before any other change; counts only if the item is stored. */
-  #firstAttached: number | null = null
-  /** Newest change of the attachments after that. */
-  #attached: number | null = null
-
-  create(position: number): void {
-    this.delete()
-    this.#position = position
-  }
-
-  update(position: number): void {
-    this.#position = position
-  }
-
-  delete(): void {
-    this.#isNew = true
-    this.#position = null
-    this.#firstAttached = null
-    this.#attached = null
-  }
-
-  attach(position: number): void {
-    if (this.#position === undefined) this.#firstAttached = position
-    else if (this.#position !== null) this.#attached = position
-  }
-
-  /** The change of the item's value in its map. */
-  readonly apply: ValueChange = (value) => {
-    const stored = this.#isNew || value === null ? null : parseItemState(value)
-    const position = this.#position === undefined ? (stored?.position ?? null) : this.#position
-    // An attachment of an item that does not exist has no effect.
-    if (position === null) return null
-    const before = stored === null ? null : (this.#firstAttached ?? stored.attachments)
-    return formatItemState({ position, attachments: this.#attached ?? before })
-  }
-}
-
-type ItemChanges = Map<string, ItemChange>
+const NO_CHANGES: ReadonlyMap<string, ItemChange> = new Map()
 
 /**
  * Follows a chain with the map of its current state. `push` collects the changes of blocks, `commit` stores them in one
- * transaction. After a crash, the file has the state of an earlier head, and the blocks after it are pushed again. Every
- * chain has a state: an entry about a database or an item that does not exist changes nothing, except that an update
- * creates its item.
+ * transaction. After a crash, the file has the state of an earlier head, and the blocks after it are pushed again.
  */
-export class StateFollower {
+export class StateFollower implements StateChanges {
   readonly #file: StateFile
   readonly #serverId: number
   #size: number
@@ -94,7 +41,7 @@ export class StateFollower {
   /** Deleted databases, by creation position. */
   #deleted = new Set<number>()
   /** The changed items of each database, by key. */
-  #items = new Map<number, ItemChanges>()
+  #items = new Map<number, Map<string, ItemChange>>()
   #changes = 0
 
   /** Errors: STORE_DAMAGED. */
@@ -134,56 +81,18 @@ export class StateFollower {
         `the state of ${this.#size} blocks does not continue with block ${block.height}`,
       )
     }
-    for (const [index, text] of block.entries.entries()) {
-      this.#add(text, packPosition(block.height, index))
-    }
+    applyBlock(this, block, this.#serverId)
     this.#size += 1
     this.#block = block.id
   }
 
-  #add(text: string, position: number): void {
-    const raw = rawEntry(text, this.#serverId)
-    if (raw !== null) {
-      const change = this.#item(raw.db, raw.id)
-      if (raw.method === 'create_item') change?.create(position)
-      else change?.update(position)
-      return
-    }
-    const entry = decodeEntry(storedJson(text))
-    if (entry === null)
-      throw new StoreError('STORE_DAMAGED', 'a block contains something other than an entry')
-    this.#addEntry(entry, position)
+  createDatabase(db: string, position: number): void {
+    this.#databases.set(db, { position, items: EMPTY_SUBTREE.hash })
+    this.#changed.add(db)
+    this.#changes += 1
   }
 
-  #addEntry(entry: Entry, position: number): void {
-    const { db, method } = entry
-    switch (method) {
-      case 'create_db':
-        this.#databases.set(db, { position, items: EMPTY_SUBTREE.hash })
-        this.#changed.add(db)
-        this.#changes += 1
-        return
-      case 'delete_db':
-        this.#deleteDatabase(db)
-        return
-      case 'create_item':
-        this.#item(db, entry.item.id)?.create(position)
-        return
-      case 'update_item':
-        this.#item(db, entry.item.id)?.update(position)
-        return
-      case 'delete_item':
-        this.#item(db, entry.id)?.delete()
-        return
-      case 'create_attachment':
-      case 'delete_attachment':
-        this.#item(db, entry.id)?.attach(position)
-        return
-      case 'erase_item':
-    }
-  }
-
-  #deleteDatabase(db: string): void {
+  deleteDatabase(db: string): void {
     const database = this.#database(db)
     if (database === null) return
     this.#databases.set(db, null)
@@ -193,8 +102,7 @@ export class StateFollower {
     this.#changes += 1
   }
 
-  /** Returns the change of an item; null if there is no such database. */
-  #item(db: string, id: string): ItemChange | null {
+  changeItem(db: string, id: string): ItemChange | null {
     const database = this.#database(db)
     if (database === null) return null
     const items = this.#items.get(database.position) ?? new Map<string, ItemChange>()
@@ -224,7 +132,7 @@ export class StateFollower {
         const items = database === null ? undefined : this.#items.get(database.position)
         if (items === undefined && !this.#changed.has(db)) continue
         const value = database === null ? null : this.#newState(database, items)
-        changes.set(sha256Hex(db), () => value)
+        changes.set(sha256Hex(db), { apply: () => value })
       }
       const root = changeMap(this.#file.pages(DATABASES_MAP), this.#root, changes)
       for (const database of this.#deleted) this.#file.markRemoved(itemsMap(database))
@@ -240,10 +148,12 @@ export class StateFollower {
   }
 
   /** Stores the changes of the items of a database, and returns its new value. */
-  #newState({ position, items: root }: DatabaseState, items: ItemChanges | undefined): string {
-    const changes = [...(items ?? [])].map(([hex, { apply }]) => [hex, apply] as const)
+  #newState(
+    { position, items: root }: DatabaseState,
+    items: ReadonlyMap<string, ItemChange> = NO_CHANGES,
+  ): string {
     const pages = this.#file.pages(itemsMap(position))
-    return formatDatabaseState({ position, items: changeMap(pages, root, new Map(changes)) })
+    return formatDatabaseState({ position, items: changeMap(pages, root, items) })
   }
 }
 

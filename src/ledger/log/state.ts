@@ -31,7 +31,7 @@ import {
 import { LedgerError } from '../errors.ts'
 import { toOpening } from './openings.ts'
 import type { LogSigning } from './signing.ts'
-import { DATABASES_MAP, itemsMap } from './state-follower.ts'
+import { DATABASES_MAP, itemsMap } from './state-changes.ts'
 
 /** Attempts to prove an item whose revision is erased during the request. */
 const ATTEMPTS_MAX = 3

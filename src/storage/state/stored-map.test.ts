@@ -21,7 +21,7 @@ it('a stored map has the root of its definition after any changes, and proves wh
         const changes = new Map<string, ValueChange>()
         for (const [name, value] of batch) {
           const text = value === null ? null : `{"position":"${value}.0"}`
-          changes.set(Buffer.from(mapKey(name)).toString('hex'), () => text)
+          changes.set(Buffer.from(mapKey(name)).toString('hex'), { apply: () => text })
           if (text === null) model.delete(name)
           else model.set(name, text)
         }
@@ -58,7 +58,7 @@ it('refuses a page that was changed, lost, moved or replaced by an older one, al
   const file = StateFile.open(null)
   const pages = file.pages(1)
   const changes = (n: number) =>
-    new Map(NAMES.map((name) => [toHex(mapKey(name)), () => `{"position":"${n}.0"}`]))
+    new Map(NAMES.map((name) => [toHex(mapKey(name)), { apply: () => `{"position":"${n}.0"}` }]))
   const before = changeMap(pages, EMPTY_SUBTREE.hash, changes(1))
   const prefixes = ['', ...'0123456789abcdef']
   const old = prefixes.map((prefix) => Buffer.from(pages.read(prefix) ?? []))
@@ -87,7 +87,9 @@ it('gives the roots of the reference page', () => {
   const items = table.map(([, id = '', value = '']) => [id, value] as const)
   const rootOf = (values: readonly (readonly [string, string])[]) => {
     const file = StateFile.open(null)
-    const changes = values.map(([name, value]) => [toHex(mapKey(name)), () => value] as const)
+    const changes = values.map(
+      ([name, value]) => [toHex(mapKey(name)), { apply: () => value }] as const,
+    )
     const root = toHex(changeMap(file.pages(1), EMPTY_SUBTREE.hash, new Map(changes)))
     file.close()
     expect(root).toBe(mapRoot(values.map(([name, value]) => [sha256(name), value])).toString('hex'))

@@ -36,27 +36,19 @@ export interface PageStore {
   remove(prefix: string): void
 }
 
-/** Returns the new value of a key, null for none, from its old value. */
-export type ValueChange = (value: string | null) => string | null
-
-interface KeyChange {
-  readonly key: Uint8Array
-  readonly change: ValueChange
+export interface ValueChange {
+  /** Returns the new value of a key from its old value. Null stands for none. */
+  apply(value: string | null): string | null
 }
 
-/**
- * Applies `changes`, by the key in hexadecimal digits, to the map of `root`, and returns the new root.
- * Errors: STORE_DAMAGED.
- */
-export function changeMap(
-  pages: PageStore,
-  root: Uint8Array,
-  changes: ReadonlyMap<string, ValueChange>,
-): Uint8Array {
+/** Changes by the key in hexadecimal digits. */
+export type MapChanges = ReadonlyMap<string, ValueChange>
+
+/** Applies `changes` to the map of `root`, and returns the new root. Errors: STORE_DAMAGED. */
+export function changeMap(pages: PageStore, root: Uint8Array, changes: MapChanges): Uint8Array {
   requireRoot(pages, root)
-  const sorted = [...changes.keys()].sort()
-  const keyed = sorted.map((hex) => ({ key: fromHex(hex), change: changes.get(hex) ?? unchanged }))
-  return changePage(pages, { prefix: '', sum: null }, keyed).hash
+  const keys = [...changes.keys()].sort()
+  return changePage(pages, { prefix: '', sum: null }, { changes, keys }).hash
 }
 
 /** Returns the root of the stored map. Errors: STORE_DAMAGED. */
@@ -72,21 +64,27 @@ export function requireRoot(pages: Pick<PageStore, 'read'>, root: Uint8Array): v
   if (!equalBytes(storedRoot(pages), root)) throw damaged('', 'another root')
 }
 
-const unchanged: ValueChange = (value) => value
+/** The changes of `keys`, which are sorted. */
+interface KeyChanges {
+  readonly changes: MapChanges
+  readonly keys: readonly string[]
+}
 
-/** Applies `changes` to the keys that begin with `prefix`. They are sorted by key. */
-function changePage(pages: PageStore, place: PagePlace, changes: readonly KeyChange[]): ChildPage {
+/** Applies the changes of keys that begin with `prefix`. */
+function changePage(pages: PageStore, place: PagePlace, { changes, keys }: KeyChanges): ChildPage {
   const { prefix } = place
   const page = readPage(pages, place)
   if (page.kind === 'leaves') {
     return writeLeaves(pages, prefix, {
       before: page.leaves,
-      leaves: changedLeaves(page.leaves, changes),
+      leaves: changedLeaves(page.leaves, { changes, keys }),
     })
   }
   const children = [...page.children]
-  for (const [digit, changed] of groupsByDigit(changes, prefix.length)) {
-    children[digit] = changePage(pages, childPlace(children, prefix, digit), changed)
+  const digitAt = (key: string) => hexDigit(key.charCodeAt(prefix.length))
+  for (const [digit, changed] of groupsByDigit(keys, digitAt)) {
+    const child = childPlace(children, prefix, digit)
+    children[digit] = changePage(pages, child, { changes, keys: changed })
   }
   if (children.every(({ leaves }) => leaves === 0)) {
     pages.remove(prefix)
@@ -121,7 +119,8 @@ function writeLeaves(
     return writePage(pages, prefix, { kind: 'leaves', leaves }, subtree)
   }
   const children = Array.from({ length: CHILDREN }, () => EMPTY_PAGE)
-  for (const [digit, some] of groupsByDigit(leaves, prefix.length)) {
+  const digitAt = ({ key }: PageLeaf) => keyDigit(key, prefix.length)
+  for (const [digit, some] of groupsByDigit(leaves, digitAt)) {
     children[digit] = writeLeaves(pages, childPrefix(prefix, digit), { before: [], leaves: some })
   }
   return writePage(pages, prefix, { kind: 'inner', children }, subtreeOfChildren(children))
@@ -130,11 +129,12 @@ function writeLeaves(
 /** Merges two lists that are sorted by key. */
 function changedLeaves(
   leaves: readonly PageLeaf[],
-  changes: readonly KeyChange[],
+  { changes, keys }: KeyChanges,
 ): readonly PageLeaf[] {
   const result: PageLeaf[] = []
   let at = 0
-  for (const { key, change } of changes) {
+  for (const hex of keys) {
+    const key = fromHex(hex)
     let order = -1
     let old: PageLeaf | undefined
     for (; at < leaves.length && order < 0; at += 1) {
@@ -146,7 +146,7 @@ function changedLeaves(
     if (order > 0) at -= 1
     if (order !== 0) old = undefined
     const before = old === undefined ? null : leafValue(old)
-    const value = change(before)
+    const value = changes.get(hex)?.apply(before) ?? null
     if (value === null) continue
     result.push(old !== undefined && value === before ? old : pageLeaf(key, value))
   }
@@ -162,21 +162,29 @@ function compareKeys(one: Uint8Array, other: Uint8Array): number {
   return 0
 }
 
-/** Groups sorted elements by digit `at` of their key. */
-function groupsByDigit<Keyed extends { readonly key: Uint8Array }>(
-  elements: readonly Keyed[],
-  at: number,
-): [digit: number, group: readonly Keyed[]][] {
-  const groups: [number, readonly Keyed[]][] = []
+/** Groups elements that are sorted by key by a digit of it. */
+function groupsByDigit<Element>(
+  elements: readonly Element[],
+  digitAt: (element: Element) => number,
+): [digit: number, group: readonly Element[]][] {
+  const groups: [number, readonly Element[]][] = []
   for (let from = 0; from < elements.length; ) {
-    const digit = keyDigit((elements[from] as Keyed).key, at)
+    const digit = digitAt(elements[from] as Element)
     let to = from + 1
-    while (to < elements.length && keyDigit((elements[to] as Keyed).key, at) === digit) to += 1
+    while (to < elements.length && digitAt(elements[to] as Element) === digit) to += 1
     groups.push([digit, elements.slice(from, to)])
     from = to
   }
   return groups
 }
+
+/** Returns the value of a lowercase hexadecimal digit by its character code. */
+function hexDigit(code: number): number {
+  return code < LETTER_A ? code - DIGIT_0 : code - LETTER_A + 10
+}
+
+const DIGIT_0 = 48
+const LETTER_A = 97
 
 function childPrefix(prefix: string, digit: number): string {
   return prefix + digit.toString(CHILDREN)
