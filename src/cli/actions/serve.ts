@@ -140,7 +140,9 @@ function startFailure(error: unknown, settings: Settings): unknown {
     if (code === 'WITNESS_INVALID') setting = 'WITNESSES: '
     if (code === 'WITNESS_OF_INVALID') setting = 'WITNESS_OF: '
     if (code === 'PEER_INVALID' || code === 'PEERS_TOO_MANY') setting = 'PEERS: '
-    return new Exit(EXIT.configuration, `${setting}${error.message}`, { cause: error })
+    // systemd starts the node again, because the database server may start later than the node.
+    const exit = code === 'STORE_UNAVAILABLE' ? EXIT.finding : EXIT.configuration
+    return new Exit(exit, `${setting}${error.message}`, { cause: error })
   }
   // A failed system call is a configuration error here, because it concerns a file or folder of the node.
   return findSystemExit(error, EXIT.configuration) ?? error
