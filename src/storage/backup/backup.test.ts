@@ -78,8 +78,18 @@ async function verification(folder: string) {
 it('a backup contains a verified snapshot of the store and the files on the backup list, and no other files', async () => {
   const { folder, to, store } = await testFolders()
   writeFileSync(join(folder, 'rates.json'), 'not named')
+  // An interrupted backup of another node, which has attachments.
+  mkdirSync(join(to, '.partial', 'attachments', 'ab'), { recursive: true, mode: 0o700 })
+  writeFileSync(join(to, '.partial', 'attachments', 'ab', 'c'.repeat(62)), 'of another node')
   const shares: number[] = []
-  const made = await backup(folder, to, { progress: (share) => shares.push(share) })
+  const seen: string[][] = []
+  const progress = (share: number) => {
+    shares.push(share)
+    if (share === 1) seen.push(readdirSync(join(to, '.partial')).sort())
+  }
+  const made = await backup(folder, to, { progress })
+  // A crash between the last step, the rename, and the return leaves no other file.
+  expect(seen.at(-1)).toEqual(['ledger.db', 'node.key'])
   expect(made).toMatchObject({ serverId, blocks: 3, headId: (await store.head(serverId))?.id })
   expect(made.path).toBe(join(to, '2026-11-20T19-30-05.123Z'))
   expect(made.verification).toMatchObject({ finding: null, blocks: 3 })
@@ -271,7 +281,7 @@ it('backups with the same timestamp get different names, and old backups are rem
 
 it('rejects a backup while another backup to the same folder is running, and creates nothing for a missing store', async () => {
   const { folder, to } = await testFolders()
-  const other = lockFolder(join(to, '.partial'))
+  const other = lockFolder(to)
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'FOLDER_IN_USE' })
   other.release()
   expect((await backup(folder, to)).path).not.toBeNull()

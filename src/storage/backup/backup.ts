@@ -3,7 +3,13 @@ import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { fileExists, syncPath } from '../../base/files/durable-files.ts'
 import { unpackPosition } from '../../chain/index.ts'
-import { LOCK_FILE, lockFolder, requireStoreFile, toStorePath } from '../location/folder.ts'
+import {
+  LOCK_FILE,
+  lockFolder,
+  requireFolder,
+  requireStoreFile,
+  toStorePath,
+} from '../location/folder.ts'
 import { openStoreReader } from '../open.ts'
 import { diskError } from '../port/errors.ts'
 import type { StoreReader } from '../port/store.ts'
@@ -74,24 +80,21 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
   const { folder, to, nowMs } = options
   requireStoreFile(toStorePath(folder))
   const partial = join(to, PARTIAL)
-  const lock = lockFolder(partial)
-  let path: string | null = null
+  // The lock is outside of the backup: `verify` takes a folder with a lock file for that of a node.
+  const lock = lockFolder(to)
   try {
+    requireFolder(partial)
     const copy = await fillPartial(options, partial)
-    if ((copy.verification?.finding ?? null) === null) {
-      path = join(to, await freeName(to, nowMs))
-      await rename(partial, path)
-      syncPath(to)
-    }
+    if ((copy.verification?.finding ?? null) !== null) return { path: null, ...copy }
+    const path = join(to, await freeName(to, nowMs))
+    await rename(partial, path)
+    syncPath(to)
     return { path, ...copy }
   } catch (error) {
     throw diskError(error, `the disk is full: ${to} was not written`)
   } finally {
+    await rm(join(to, LOCK_FILE), { force: true })
     lock.release()
-    // Removes the lock file, which is not part of a backup.
-    if (path !== null) {
-      await rm(join(path, LOCK_FILE), { force: true })
-    }
   }
 }
 
@@ -148,11 +151,14 @@ async function copyFolder(
   return { ...snapshot, contents: copied, verification }
 }
 
-/** Removes the leftovers of an interrupted run, except blobs. */
-async function clearPartial({ blobFolders }: BackupOptions, partial: string): Promise<void> {
-  const keepNames = new Set([LOCK_FILE, ...blobFolders.map(({ name }) => name)])
+/** Removes the leftovers of an interrupted run, which may be of another node, except blobs that can be reused. */
+async function clearPartial(
+  { folder, blobFolders }: BackupOptions,
+  partial: string,
+): Promise<void> {
   for (const name of await readdir(partial)) {
-    if (!keepNames.has(name)) await rm(join(partial, name), { recursive: true, force: true })
+    const isKept = blobFolders.some((one) => one.name === name) && fileExists(join(folder, name))
+    if (!isKept) await rm(join(partial, name), { recursive: true, force: true })
   }
 }
 
