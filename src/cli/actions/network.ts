@@ -1,5 +1,5 @@
-import { writeFileSync } from 'node:fs'
 import { errorMessage } from '../../base/errors.ts'
+import { writeFileInParts } from '../../base/files/durable-files.ts'
 import { readRestoredHeight } from '../../ledger/core.ts'
 import {
   checkNetwork,
@@ -19,6 +19,7 @@ import { EXIT, Exit } from '../exit.ts'
 import { type Gateway, type NetworkFlags, withNetworks, withNode } from '../node/gateway-client.ts'
 import { nodeFolder } from '../node/node-folder.ts'
 import { count, escapeControls, print, withProgress } from '../output/output.ts'
+import { followLink, requireFileName } from '../output/output-file.ts'
 
 export async function runNetworkCheck(path: string, { json }: NetworkFlags): Promise<void> {
   const { findings: found, definition: checked } = checkNetwork(filesAt(path))
@@ -47,12 +48,17 @@ async function findScriptError(definition: NetworkDefinition): Promise<SourceFin
   }
 }
 
-export function runNetworkPack(path: string, { out, json }: NetworkFlags & { out?: string }): void {
+export async function runNetworkPack(
+  path: string,
+  { out, json }: NetworkFlags & { out?: string },
+): Promise<void> {
   const { name, version, archive, sha256 } = read(path)
   const file = out ?? `${name}@${version}.bna`
   const bytes = archive.length
+  requireFileName(file, [path])
   try {
-    writeFileSync(file, archive)
+    const options = { mode: 0o666, inheritsOwner: false }
+    await writeFileInParts(followLink(file), (opened) => opened.writeFile(archive), options)
   } catch (error) {
     const reason = errorMessage(error)
     throw new Exit(EXIT.usage, `${file} cannot be written: ${reason}`, { cause: error })

@@ -1,6 +1,9 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { answering } from '../../../test/support/answering.ts'
 import { runHere } from '../../../test/support/command.ts'
+import { temporaryFolder } from '../../../test/support/ledger-node.ts'
 import { networkCommand } from './network.ts'
 
 const TRADE = 'test/networks/trade'
@@ -58,4 +61,18 @@ it('rejects a --url that is not a URL', async () => {
   expect(await run(commands.list, 'gateway')).toEqual({
     ...{ code: 2, stdout: '', stderr: expect.stringContaining('"gateway" is not the URL of') },
   })
+})
+
+it('packs a network over no file of a node, and not over the archive that it reads', async () => {
+  const folder = temporaryFolder()
+  const archive = join(temporaryFolder(), 'trade.bna')
+  await runHere(networkCommand(), ['pack', TRADE, '--out', archive])
+  const out = join(folder, 'node.key')
+  for (const name of ['ledger.db', 'node.key']) writeFileSync(join(folder, name), 'kept')
+  for (const args of [
+    [TRADE, '--out', out],
+    [archive, '--out', archive],
+  ])
+    expect((await runHere(networkCommand(), ['pack', ...args])).code).toBe(2)
+  expect(readFileSync(out, 'utf8')).toBe('kept')
 })
