@@ -65,6 +65,18 @@ export function createProgram(): Command {
 function inherit(parent: Command): void {
   for (const command of parent.commands) {
     command.copyInheritedSettings(parent).exitOverride()
+    requireValues(command)
     inherit(command)
+  }
+}
+
+/** Refuses a flag of `command` as the value of another flag, because that value was forgotten, as in `--out --json`. */
+function requireValues(command: Command): void {
+  const flags = new Set(['--help', ...command.options.map(({ long }) => long)])
+  for (const option of command.options) {
+    command.on(`option:${option.name()}`, (value: string | null) => {
+      if (value !== null && flags.has(value))
+        command.error(`error: option '${option.flags}' argument missing`)
+    })
   }
 }
