@@ -74,6 +74,8 @@ describe('help, version and mistakes', () => {
       ['serve', 'too', 'many'],
       ['serve', '--only', 'nonsense'],
       ['serve', '--only', ''],
+      ['dump', 'fruit', '--out', '--gzip'],
+      ['erase', 'fruit', '--ids', '--dry-run'],
       ['serve', '--port', '65536'],
       ['serve', '--port', '-1'],
       ['serve', '--port', 'x'],
@@ -127,6 +129,9 @@ describe('configuration', () => {
     ['HOST', '999.1.1.1'],
     ['HOST', 'no such host'],
     ['HOST', '203.0.113.7'],
+    ['SYSTEM_FOLDER', '~/data'],
+    ['SYSTEM_FOLDER', '"/var/lib/daicho"'],
+    ['SYSTEM_FOLDER', '/var/lib/daicho\r'],
     ['SYSTEM_FOLDER', '/dev/null/below'],
     ['SYSTEM_FOLDER', '/dev/null'],
   ])(

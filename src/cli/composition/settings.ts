@@ -118,8 +118,9 @@ const SETTINGS = {
   PORT: integer(4126, 0, 65_535, 'Port of the ledger; 0 picks a free one'),
   SYSTEM_FOLDER: credential(
     'Folder for all data; if unset, data is lost when the process ends',
-    /^(?!postgres(?:ql)?:\/\/)/,
-    'the path of a folder; STORE takes the URL of a database',
+    // A shell would remove quotes and replace ~ and $HOME; the files of a service manager or container may not.
+    /^(?!postgres(?:ql)?:\/\/)(?![~$"'\s])[^\u0000-\u001f\u007f]*(?<!\s)$/,
+    'the path of a folder, without quotes, and without ~ or $ at its start; STORE takes the URL of a database',
   ),
   STORE: credential(
     'PostgreSQL database for the data; SYSTEM_FOLDER then has the key of the node',
