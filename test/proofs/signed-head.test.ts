@@ -90,6 +90,26 @@ it('`export` of a store that is older than the signed head writes nothing', asyn
   expect((await runDaicho(['export', folder, '--out', '-'])).code).toBe(0)
 })
 
+it('`dump` and `log` of a store that is older than the signed head print its content, and warn', async () => {
+  const { folder, finding } = await rolledBack()
+  for (const args of [['dump', 'fruit'], ['log']]) {
+    const { code, stdout, stderr } = await runDaicho(args, { SYSTEM_FOLDER: folder })
+    expect([code, stdout]).toEqual([0, expect.stringContaining('fig')])
+    expect(stderr).toContain(`daicho: ${finding.what}\n`)
+  }
+})
+
+it('refuses a typed folder with a store while STORE names a database', async () => {
+  const folder = temporaryFolder()
+  await recorded(folder, ['fig'])
+  for (const args of [['dump', 'fruit'], ['log'], ['index', 'list'], ['network', 'list']]) {
+    const STORE = 'postgres://127.0.0.1:1/none'
+    const { code, stdout, stderr } = await runDaicho([...args, '--folder', folder], { STORE })
+    expect([code, stdout]).toEqual([78, ''])
+    expect(stderr).toContain(`${folder} has a store, but STORE is set`)
+  }
+})
+
 it('reports that a different chain contradicts the last signed head, even if the chain is consistent in itself', async () => {
   const [folder, other] = [temporaryFolder(), temporaryFolder()]
   await recorded(folder, ['fig'])

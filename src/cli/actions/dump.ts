@@ -1,13 +1,12 @@
 import { type DumpFormat, dumpTexts, type ReadItems } from '../../exchange/index.ts'
-import { LedgerReader } from '../../ledger/core.ts'
-import { readSettings } from '../composition/settings.ts'
-import { nodeFolder, onStore } from '../node/node-folder.ts'
+import { type FolderFlags, onStore } from '../node/node-folder.ts'
 import { NodeItems } from '../node/node-items.ts'
 import type { NodeFlags } from '../node/node-options.ts'
+import { openNodeReader } from '../node/node-reader.ts'
 import { count, escapeControls, print, requireOwnOutput, withProgress } from '../output/output.ts'
 import { requireFileName, writeTexts } from '../output/output-file.ts'
 
-interface DumpFlags extends NodeFlags {
+interface DumpFlags extends NodeFlags, FolderFlags {
   readonly out: string
   readonly format?: DumpFormat
   readonly gzip?: boolean
@@ -59,11 +58,10 @@ interface DumpSource {
   close(): Promise<void>
 }
 
-async function openSource(db: string, { url, token }: DumpFlags): Promise<DumpSource> {
+async function openSource(db: string, flags: DumpFlags): Promise<DumpSource> {
+  const { url, token } = flags
   if (url !== undefined) return NodeItems.open({ url, token }, db)
-  const settings = readSettings(process.env)
-  const folder = nodeFolder(settings, { mayBeNew: false })
-  const reader = await LedgerReader.openSnapshot(settings.STORE ?? folder)
+  const reader = await openNodeReader(flags)
   try {
     await reader.requireDatabase(db)
     const height = await reader.height()

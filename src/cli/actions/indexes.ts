@@ -4,7 +4,7 @@ import { openStoreReader } from '../../storage/index.ts'
 import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { callNode, type NodeAddress } from '../node/node-client.ts'
-import { nodeFolder } from '../node/node-folder.ts'
+import { chooseStore, type FolderFlags, nodeFolder } from '../node/node-folder.ts'
 import type { NodeFlags } from '../node/node-options.ts'
 import { openStoppedNode } from '../node/stopped-node.ts'
 import { print, withProgress } from '../output/output.ts'
@@ -22,7 +22,7 @@ interface Indexes {
   change(action: 'add' | 'remove', db: string, path: string): Promise<void>
 }
 
-interface Flags extends NodeFlags {
+interface Flags extends NodeFlags, FolderFlags {
   readonly wait?: boolean
 }
 
@@ -90,19 +90,20 @@ export function stallDetector(): (progress: string, nowMs: number) => boolean {
  * node may be running.
  */
 async function withIndexes<Result>(
-  { url, token }: Flags,
+  flags: Flags,
   access: 'read' | 'change',
   work: (indexes: Indexes) => Promise<Result>,
 ): Promise<Result> {
+  const { url, token } = flags
   if (url !== undefined) return work(remoteIndexes({ url, token }))
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })
   if (access === 'read') {
-    const store = await openStoreReader(settings.STORE ?? folder, { frozen: false })
+    const store = await openStoreReader(chooseStore(settings, folder, flags), { frozen: false })
     const list = async () => (await store.indexes()).map(toIndexState)
     return work({ list, change: async () => {} }).finally(() => store.close())
   }
-  const { service, close } = await openStoppedNode(settings, folder)
+  const { service, close } = await openStoppedNode(settings, folder, flags)
   return work({
     list: async () => (await service.read.indexes()).map(toIndexState),
     change: (action, db, path) => service.write.changeIndex(action, { db, path }),

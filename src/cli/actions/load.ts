@@ -37,7 +37,7 @@ import {
   newLoad,
   readStamp,
 } from '../node/load-state.ts'
-import { missingSource, nodeFolder, onStore } from '../node/node-folder.ts'
+import { type FolderFlags, missingSource, nodeFolder, onStore } from '../node/node-folder.ts'
 import type { AuthorFlags, NodeFlags } from '../node/node-options.ts'
 import { nodeTarget } from '../node/node-target.ts'
 import { openStoppedNode } from '../node/stopped-node.ts'
@@ -58,7 +58,7 @@ const CHUNK_BYTES = 64 * 1024
 /** Placeholder in the database name for the table of a record. */
 const TABLE = '{table}'
 
-interface LoadFlags extends NodeFlags, AuthorFlags {
+interface LoadFlags extends NodeFlags, AuthorFlags, FolderFlags {
   readonly format?: SourceFormat
   readonly id?: string
   readonly schema?: string
@@ -280,7 +280,7 @@ async function openTarget(flags: LoadFlags): Promise<OpenTarget> {
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })
   const by = findCommandAuthor(settings, flags)
-  const { service, close } = await openStoppedNode(settings, folder)
+  const { service, close } = await openStoppedNode(settings, folder, flags)
   return { target: serviceTarget(service, by), name: resolve(folder), close }
 }
 

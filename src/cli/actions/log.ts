@@ -5,20 +5,19 @@ import {
   type ChainPoint,
   type EntrySearch,
   entryFilter,
-  LedgerReader,
   parseChainPoint,
   positionText,
   storedJson,
 } from '../../ledger/core.ts'
-import { readSettings } from '../composition/settings.ts'
 import { callNode } from '../node/node-client.ts'
-import { nodeFolder, onStore } from '../node/node-folder.ts'
+import { type FolderFlags, onStore } from '../node/node-folder.ts'
 import type { NodeFlags } from '../node/node-options.ts'
+import { openNodeReader } from '../node/node-reader.ts'
 import { escapeControls } from '../output/output.ts'
 
 type Change = Operations['GET /api/ledgers/{serverid}/changes']['reply']['changes'][number]
 
-interface LogFlags extends NodeFlags {
+interface LogFlags extends NodeFlags, FolderFlags {
   readonly by?: string
   readonly iss?: string
   readonly db?: string
@@ -58,12 +57,11 @@ async function* readNode({ url = '', token, ...flags }: LogFlags): AsyncGenerato
 }
 
 /** Yields the changes in the folder of a node, in its state now. Errors: Exit, LedgerError. */
-async function* readFolder({ by, iss, db, from, to }: LogFlags): AsyncGenerator<Change[]> {
-  const settings = readSettings(process.env)
-  const folder = nodeFolder(settings, { mayBeNew: false })
+async function* readFolder(flags: LogFlags): AsyncGenerator<Change[]> {
+  const { by, iss, db, from, to } = flags
   const filter = entryFilter({ by, iss, db: db === undefined ? [] : [db] })
   const end = to === undefined ? null : parseChainPoint(to)
-  const reader = await LedgerReader.openSnapshot(settings.STORE ?? folder)
+  const reader = await openNodeReader(flags)
   try {
     let point: ChainPoint | null = parseChainPoint(from)
     while (point !== null) {

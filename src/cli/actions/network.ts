@@ -102,7 +102,7 @@ export async function runNetworkVerify(
 ): Promise<void> {
   const settings = readSettings(process.env)
   const { result: networks } = await withProgress('verifying', (line) =>
-    withNetworks(settings, async (deployed) => {
+    withNetworks(settings, flags, async (deployed) => {
       const restoredHeight = readRestoredHeight(nodeFolder(settings, { mayBeNew: false }))
       const verified: ({ name: string } & NetworkVerification)[] = []
       for (const name of names.length > 0 ? names : deployed.recorded()) {

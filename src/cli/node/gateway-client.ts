@@ -17,14 +17,14 @@ import { warn } from '../output/output.ts'
 import { VERSION } from '../version.ts'
 import { findCommandAuthor, refuseAuthor } from './author.ts'
 import { fetchFromNode } from './node-client.ts'
-import { nodeFolder } from './node-folder.ts'
+import { type FolderFlags, nodeFolder } from './node-folder.ts'
 import type { AuthorFlags } from './node-options.ts'
 import { openStoppedNode } from './stopped-node.ts'
 
 /** Timeout for a reply of a gateway. It is long, because an upgrade checks all stored data of a network. */
 const REPLY_MS = 600_000
 
-export interface NetworkFlags extends AuthorFlags {
+export interface NetworkFlags extends AuthorFlags, FolderFlags {
   readonly url?: string
   readonly json?: boolean
 }
@@ -51,7 +51,7 @@ export async function withNode<Result>(
     return work(new Gateway(url, settings.GATEWAY_API_KEY, fetch))
   }
   const by = findCommandAuthor(settings, flags)
-  return withNetworks(settings, async (networks, { serverId }) => {
+  return withNetworks(settings, flags, async (networks, { serverId }) => {
     const { localGateway } = await import('../composition/gateway.ts')
     const app = await buildApp(localGateway(networks, { serverId, version: VERSION, by }), {
       logger: pino({ level: 'silent' }),
@@ -87,10 +87,11 @@ function fetchFromApp(app: HttpApp): typeof fetch {
 /** Runs `work` on the networks of the stopped node in SYSTEM_FOLDER. Errors: NetworkError, Exit. */
 export async function withNetworks<Result>(
   settings: Settings,
+  flags: FolderFlags,
   work: (networks: Networks, ledger: LedgerService) => Promise<Result>,
 ): Promise<Result> {
   const folder = nodeFolder(settings, { mayBeNew: false })
-  const ledger = await openStoppedNode(settings, folder)
+  const ledger = await openStoppedNode(settings, folder, flags)
   try {
     const networks = await Networks.open({
       ledger: ledger.service,

@@ -1,4 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { CodedError } from '../../base/coded-error.ts'
 import type { SigningFiles } from '../../ledger/core.ts'
@@ -31,6 +32,11 @@ export const DATA_FILES: readonly {
 
 /** Folders of blobs, each with a subfolder for unfinished blobs. */
 export const BLOB_FOLDERS = [{ name: 'attachments', incoming: 'incoming' }] as const
+
+/** The flag that `addFolderOption` adds. */
+export interface FolderFlags {
+  readonly folder?: string
+}
 
 /** Adds the flag `--folder`, which takes precedence over SYSTEM_FOLDER, to `command` or to its subcommands. */
 export function addFolderOption(command: Command, about = 'data folder of the node'): Command {
@@ -66,6 +72,21 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
   throw new Exit(EXIT.configuration, `SYSTEM_FOLDER: there is no folder ${folder}`)
 }
 
+/**
+ * Returns the store of the node in `folder`: STORE, or the folder. Errors: Exit (configuration) if STORE is set, but the
+ * user has typed the name of a folder with a store.
+ */
+export function chooseStore(
+  { STORE }: Settings,
+  folder: string,
+  flags: FolderFlags,
+): StoreLocation {
+  if (STORE === null) return folder
+  if (flags.folder === undefined || !existsSync(join(folder, 'ledger.db'))) return STORE
+  const message = `${folder} has a store, but STORE is set: unset STORE, or set SYSTEM_FOLDER instead of --folder to use the database`
+  throw new Exit(EXIT.configuration, message)
+}
+
 /** Returns SYSTEM_FOLDER, which has the key and the signed head, if `url` is the value of STORE; otherwise null. */
 function findDatabaseFolder(url: string): string | null {
   const { STORE, SYSTEM_FOLDER } = readSettings(process.env)
@@ -95,7 +116,7 @@ export function missingSource(kind: string, path: string): Exit {
  * Reads the key and the signed head of a folder, which show whether the chain was rolled back or replaced by another
  * valid chain. Must be called before the store is opened. Errors: Exit (configuration) if the files cannot be read.
  */
-async function requireSigningFiles(folder: string): Promise<SigningFiles> {
+export async function requireSigningFiles(folder: string): Promise<SigningFiles> {
   const { readSigningFiles } = await import('../../ledger/core.ts')
   try {
     return readSigningFiles(folder)

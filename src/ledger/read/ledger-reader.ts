@@ -30,11 +30,6 @@ export class LedgerReader {
     return new LedgerReader(location, await openStoreReader(location, { frozen: false }))
   }
 
-  /** Like `open`, but every read returns the state at the time of the first read. */
-  static async openSnapshot(location: StoreLocation): Promise<LedgerReader> {
-    return new LedgerReader(location, await openStoreReader(location, { frozen: true }))
-  }
-
   /** Returns the height of the newest block, or null. */
   async height(): Promise<number | null> {
     return (await this.#store.head(this.serverId))?.height ?? null
