@@ -18,7 +18,7 @@ import {
   parseStateNote,
   verifyEvidence,
 } from '../../chain/index.ts'
-import { openStoreReader } from '../../storage/index.ts'
+import { lockFolder, openStoreReader } from '../../storage/index.ts'
 import { openNodeKey } from '../log/node-key.ts'
 import { toLogKey } from '../log/signed-head.ts'
 import { stateSigner } from '../log/state-keeper.ts'
@@ -200,6 +200,8 @@ it('a mirror continues where it stopped, even after it was reopened, and passes 
   const { size } = mirror
   expect(size).toBeGreaterThan(0)
   expect(size).toBeLessThan(40)
+  // A node with the key of the chain must not use the folder meanwhile.
+  expect(() => lockFolder(folder)).toThrow(expect.objectContaining({ code: 'FOLDER_IN_USE' }))
   await mirror.close()
 
   const again = await mirrorOf(node, folder)

@@ -18,8 +18,9 @@ import {
 import {
   type BlobStore,
   EffectError,
+  type Folder,
+  lockFolder,
   openBlobStore,
-  requireFolder,
   type Store,
   StoreError,
   type StoreReader,
@@ -102,6 +103,7 @@ export interface MirrorOptions {
 }
 
 interface OpenedMirror {
+  readonly lock: Folder
   readonly store: Store
   readonly files: BlobStore
   readonly checkpoints: CheckpointVerifier
@@ -120,6 +122,7 @@ interface OpenedMirror {
 export class Mirror {
   readonly blobs: ChainBlobs
   readonly #options: MirrorOptions
+  readonly #lock: Folder
   readonly #store: Store
   /** Reads the store, but waits for an append in progress, because the store must not be used during an append. */
   readonly #idleStore: StoredBlocks & Pick<StoreReader, 'blocks'>
@@ -136,6 +139,7 @@ export class Mirror {
 
   private constructor(options: MirrorOptions, opened: OpenedMirror) {
     this.#options = options
+    this.#lock = opened.lock
     this.#store = opened.store
     const { store } = opened
     this.#idleStore = {
@@ -152,12 +156,17 @@ export class Mirror {
     this.#seen = opened.seen
   }
 
-  /** Opens a mirror, or creates an empty mirror. Errors: StoreError; ProofError if a file of the mirror was changed. */
+  /**
+   * Opens a mirror, or creates an empty mirror. Locks its folder, so that no node with the key of the chain continues the
+   * chain in it. Errors: StoreError; ProofError if a file of the mirror was changed.
+   */
   static async open(options: MirrorOptions): Promise<Mirror> {
     const { folder, serverId, durable, platform = systemPlatform } = options
-    requireFolder(folder)
-    const store = await platform.openStore({ location: folder, serverId, durable })
+    const lock = lockFolder(folder)
+    let opened: Store | null = null
     try {
+      const store = await platform.openStore({ location: folder, serverId, durable })
+      opened = store
       const checkpoints = new CheckpointVerifier(options.key)
       const head = await store.head(serverId)
       const size = head === null ? 0 : head.height + 1
@@ -166,6 +175,7 @@ export class Mirror {
       const files = await openBlobStore(folder, store, durable)
       await files.recover()
       const mirror = new Mirror(options, {
+        lock,
         store,
         files,
         checkpoints,
@@ -176,7 +186,8 @@ export class Mirror {
       await mirror.#maintain()
       return mirror
     } catch (error) {
-      await store.close()
+      await opened?.close()
+      lock.release()
       throw error
     }
   }
@@ -329,6 +340,7 @@ export class Mirror {
     this.#state.close()
     await this.#files.close()
     await this.#store.close()
+    this.#lock.release()
   }
 
   async #whenIdle<Result>(read: () => Promise<Result>): Promise<Result> {

@@ -137,7 +137,7 @@ async function openMirror(options: Omit<MirrorOptions, 'durable'>): Promise<Mirr
   try {
     return await Mirror.open({ ...options, durable: true })
   } catch (error) {
-    if (!(error instanceof StoreError) || error.code === 'STORE_FULL') throw error
+    if (!(error instanceof StoreError) || /^(STORE_FULL$|FOLDER_)/.test(error.code)) throw error
     removeFolder(options.folder)
     return Mirror.open({ ...options, durable: true })
   }
