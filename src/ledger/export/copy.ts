@@ -1,7 +1,8 @@
-import { readFileSync, realpathSync, rmSync } from 'node:fs'
+import { readdirSync, readFileSync, realpathSync, rmdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { systemSchedule } from '../../base/clock.ts'
+import { errorCode } from '../../base/errors.ts'
 import { fileExists } from '../../base/files/durable-files.ts'
 import { packPosition, unpackPosition } from '../../chain/index.ts'
 import {
@@ -131,14 +132,28 @@ export async function moveIntoDatabase(options: CopyOptions): Promise<void> {
   try {
     if (!hasStore(folder)) return
     await copyStore(options)
+    // First, because without the store, the next run would leave them.
+    removeBlobs(join(folder, 'attachments'))
     const path = toStorePath(folder)
-    // First, because without the store, the next run would leave them. The folder may be a link to another disk.
-    const blobs = join(folder, 'attachments')
-    if (fileExists(blobs)) rmSync(realpathSync(blobs), { recursive: true })
-    rmSync(blobs, { force: true })
     for (const end of ['', '-wal', '-shm']) rmSync(`${path}${end}`, { force: true })
+    // The link to the store, if it was one.
+    rmSync(toStorePath(folder), { force: true })
   } finally {
     held.release()
+  }
+}
+
+/** Removes the blobs in `folder`, and the folder, which may be a link to another disk, unless it is a mount point. */
+function removeBlobs(folder: string): void {
+  const path = fileExists(folder) ? realpathSync(folder) : null
+  for (const name of path === null ? [] : readdirSync(path)) {
+    if (/^(?:[0-9a-f]{2}|incoming)$/.test(name)) rmSync(join(folder, name), { recursive: true })
+  }
+  try {
+    if (path !== null) rmdirSync(path)
+    rmSync(folder, { force: true })
+  } catch (error) {
+    if (!['EBUSY', 'ENOTEMPTY'].includes(errorCode(error))) throw error
   }
 }
 

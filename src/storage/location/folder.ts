@@ -2,8 +2,10 @@ import {
   accessSync,
   constants,
   existsSync,
+  lstatSync,
   mkdtempSync,
   readdirSync,
+  realpathSync,
   rmSync,
   statfsSync,
   statSync,
@@ -131,8 +133,10 @@ export function isFolderFull(error: unknown, folder: string): boolean {
   return CREATION_FAILURES.has(sqliteCode(error)) && isLow(folder)
 }
 
+/** Returns the path of the store's file; if it is a symbolic link, of its target, beside which SQLite keeps the WAL. */
 export function toStorePath(folder: string): string {
-  return join(folder, STORE_FILE)
+  const path = join(folder, STORE_FILE)
+  return existsSync(path) && lstatSync(path).isSymbolicLink() ? realpathSync(path) : path
 }
 
 /**

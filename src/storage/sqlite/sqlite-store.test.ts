@@ -6,6 +6,8 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
+  writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -213,6 +215,16 @@ it('reports FOLDER_UNUSABLE, not FOLDER_IN_USE, if the lock file cannot be opene
   const path = testFolder()
   mkdirSync(join(path, 'ledger.lock'))
   expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_UNUSABLE')
+})
+
+it('finds the WAL of a store whose file is a symbolic link', async () => {
+  const [disk, folder] = [testFolder(), testFolder()]
+  writeFileSync(join(disk, 'ledger.db'), '')
+  writeFileSync(join(disk, 'ledger.db-wal'), 'changes')
+  symlinkSync(join(disk, 'ledger.db'), join(folder, 'ledger.db'))
+  const open = () => openStore({ location: folder, serverId, durable: true })
+  expect(await codeOf(open)).toBe('STORE_DAMAGED')
+  expect(readFileSync(join(disk, 'ledger.db-wal'), 'utf8')).toBe('changes')
 })
 
 it('stores long blocks compressed, and finds damaged or oversized ones', async () => {
