@@ -101,5 +101,6 @@ export {
 } from './verify/verify.ts'
 export {
   type BlobVerification,
+  removeWrongBlobs,
   verifyBlobs,
 } from './verify/verify-blobs.ts'

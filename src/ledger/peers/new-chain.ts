@@ -12,6 +12,7 @@ import {
   lockFolder,
   openBlobStore,
   openStoreReader,
+  removeWrongBlobs,
   requireFolder,
   type StoreLocation,
   type StoreReader,
@@ -227,6 +228,7 @@ async function buildChain(
   let entries = 0
   try {
     await files.recoverWithoutRows()
+    await removeWrongBlobs(source, folder)
     for await (const unit of copier.units()) {
       const made = pickAuthorship({ by: by ?? undefined, reason: undefined })
       const conditions = { ...made, precondition: null, idempotency: null, network: 'all' } as const

@@ -1,6 +1,6 @@
 // Tests that a restore can be repeated after each of its steps.
 import { hash } from 'node:crypto'
-import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import {
@@ -42,6 +42,15 @@ function restore(node: LedgerNode, folder: string, vkey: string | null, spoil = 
   })
 }
 
+/** Writes other bytes in the place of a blob with the bytes of `text`, in the folder `attachments`. Returns the path. */
+function writeWrong(attachments: string, text: string): string {
+  const sha256 = hash('sha256', text)
+  mkdirSync(join(attachments, sha256.slice(0, 2)), { recursive: true })
+  const path = join(attachments, sha256.slice(0, 2), sha256.slice(2))
+  writeFileSync(path, '?'.repeat(text.length))
+  return path
+}
+
 it.each([0, 1])(
   'restores a chain of %i blocks under a new key, and can be repeated',
   async (size) => {
@@ -66,10 +75,13 @@ it('restores under a new key all attachments but the one whose file cannot be re
   const sha256 = hash('sha256', 'x')
   const attachments = join(folder, 'mirrors', `${serverId}`, 'attachments')
   mkdirSync(join(attachments, sha256.slice(0, 2), sha256.slice(2)), { recursive: true })
+  // Other bytes of the same length are replaced.
+  const wrong = [attachments, join(folder, 'attachments')].map((path) => writeWrong(path, 'y'))
   expect(await restore(node, folder, log.verifierKey)).toMatchObject({
     own: { items: 1, finding: null },
     absent: 1,
   })
+  expect(wrong.map((path) => readFileSync(path, 'utf8'))).toEqual(['y', 'y'])
 })
 
 it('reports a store that was damaged after the restore, and does not call it valid', async () => {
@@ -106,8 +118,10 @@ it('a restore has the whole store in place if the source fails while attachments
   expect(await restore(node, folder, null)).toMatchObject({ own: { blocks: 11 }, absent: 0 })
   // Nor does a side folder of a killed restore prevent the next one.
   mkdirSync(join(folder, 'restore.partial'))
+  const wrong = writeWrong(join(folder, 'attachments'), '3')
   expect(await restore(node, folder, null)).toMatchObject({ own: { blocks: 11 }, absent: 0 })
   expect(existsSync(join(folder, 'restore.partial'))).toBe(false)
+  expect(readFileSync(wrong, 'utf8')).toBe('3')
 })
 
 it('a restored store has every entry that erased another, also of items that are erased during the restore', async () => {

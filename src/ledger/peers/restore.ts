@@ -4,6 +4,7 @@ import { equalBytes, logOrigin, type VerifierKey, verifierKeyText } from '../../
 import {
   lockFolder,
   openBlobStore,
+  removeWrongBlobs,
   StoreError,
   type Verification,
   verifyStore,
@@ -106,6 +107,7 @@ async function restoreWithKey(options: RestoreOptions, ownKey: NodeKey): Promise
     const absent = await withReader(folder, async (store) => {
       const files = await openBlobStore(folder, store, true)
       try {
+        await removeWrongBlobs(store, folder)
         return await fetchBlobs(new ChainBlobs(store.attachments, files), source, clock)
       } finally {
         await files.close()
@@ -125,6 +127,7 @@ async function restoreWithoutKey(options: RestoreOptions, vkey: string): Promise
     const source = options.source(new NodeSigner(ownKey, clock))
     await withHint(ownKey, () =>
       fillMirror({ folder, serverId, key }, source, options, async ({ blobs }) => {
+        await withReader(folder, (store) => removeWrongBlobs(store, folder))
         absent = await fetchBlobs(blobs, source, clock)
       }),
     )

@@ -1,5 +1,5 @@
 import { unpackPosition } from '../../chain/index.ts'
-import { hashBlob } from '../blobs/blob-files.ts'
+import { BlobFiles, hashBlob } from '../blobs/blob-files.ts'
 import type { BlobInventory } from '../blobs/blob-store.ts'
 import type { StoreLocation } from '../location/location.ts'
 import { openBlobInventory, openStoreReader } from '../open.ts'
@@ -82,7 +82,22 @@ export async function verifyBlobFiles(
   return { ...done, finding: await strayBlob(inventory, store, location) }
 }
 
+/** Removes the blobs in `folder` to which entries of `store` refer, but whose bytes do not match their SHA-256. */
+export async function removeWrongBlobs(
+  { attachments }: Pick<StoreReader, 'attachments'>,
+  folder: string,
+): Promise<void> {
+  const files = new BlobFiles(folder, true)
+  for (let page = await attachments.blobs('', BLOBS_PER_PAGE); page.length > 0; ) {
+    for (const blob of page) {
+      if ((await findFault(files, blob)) === WRONG) await files.remove(blob.sha256)
+    }
+    page = await attachments.blobs(page.at(-1)?.sha256 ?? '', BLOBS_PER_PAGE)
+  }
+}
+
 const MISSING = 'is missing'
+const WRONG = 'does not match its SHA-256'
 
 /** Returns a description of the defect of a stored blob, or null. */
 async function findFault(
@@ -93,7 +108,7 @@ async function findFault(
   if (blob === null) return MISSING
   try {
     if (blob.length !== length) return `has ${blob.length} bytes, not ${length}`
-    return (await hashBlob(blob, length)) === sha256 ? null : 'does not match its SHA-256'
+    return (await hashBlob(blob, length)) === sha256 ? null : WRONG
   } finally {
     await blob.close()
   }
