@@ -16,12 +16,20 @@ export interface ActiveMinute {
   readonly storeBytes: number | null
 }
 
+type Counted = { -readonly [Name in keyof ActiveMinute]: ActiveMinute[Name] }
+
+function add(minute: Counted, more: Pick<ActiveMinute, 'blocks' | 'entries' | 'bytes'>): void {
+  minute.blocks += more.blocks
+  minute.entries += more.entries
+  minute.bytes += more.bytes
+}
+
 /** Counts the changes of the last 24 hours per minute. The counts are in memory, so they begin with this process. */
 export class Activity {
   readonly #clock: Clock
   readonly #storeBytes: () => Promise<number>
   /** Minutes with at least one block, oldest first. */
-  #minutes: { -readonly [Name in keyof ActiveMinute]: ActiveMinute[Name] }[] = []
+  #minutes: Counted[] = []
   /** Start of this process, milliseconds since the Unix epoch. */
   readonly since: number
 
@@ -39,17 +47,18 @@ export class Activity {
   /** Adds a stored block to the counts of the current minute. */
   note({ entries, bytes }: { readonly entries: number; readonly bytes: number }): void {
     const now = this.#clock.now()
+    const time = now - (now % MINUTE_MS)
     let minute = this.#minutes.at(-1)
-    // If the clock was set back, counts the block in the latest minute, so that `#minutes` stays in order.
-    if (minute === undefined || now >= minute.time + MINUTE_MS) {
-      const added = { time: now - (now % MINUTE_MS), blocks: 0, entries: 0, bytes: 0 }
-      minute = { ...added, storeBytes: null }
-      this.#minutes = [...this.#minutes.slice(1 - MINUTES_MAX), minute]
+    if (minute?.time !== time) {
+      minute = { time, blocks: 0, entries: 0, bytes: 0, storeBytes: null }
+      // If the clock was set back, the blocks of later minutes count in this one, so that `#minutes` stays in order.
+      const isLater = (each: ActiveMinute) => each.time >= time
+      for (const later of this.#minutes.filter(isLater)) add(minute, later)
+      const before = this.#minutes.filter((each) => !isLater(each))
+      this.#minutes = [...before.slice(1 - MINUTES_MAX), minute]
       void this.#measure(minute)
     }
-    minute.blocks += 1
-    minute.entries += entries
-    minute.bytes += bytes
+    add(minute, { blocks: 1, entries, bytes })
   }
 
   /** Lists the minutes with at least one block in the last 24 hours, oldest first. */
