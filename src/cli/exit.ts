@@ -74,10 +74,12 @@ export function requireExit(error: unknown): Exit {
   throw error
 }
 
-/** Returns the exit for a failed system call on a file or a socket, or null for other errors. */
+/** Returns the exit for a failed system call on a file or a socket, or for a full disk; null for other errors. */
 export function findSystemExit(error: unknown, code: number = EXIT.finding): Exit | null {
-  if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return null
-  const message = isDiskFull(error) ? `the disk is full (${error.message})` : error.message
+  if (!(error instanceof Error)) return null
+  const isFull = isDiskFull(error)
+  if (!isFull && (!('syscall' in error) || !('code' in error))) return null
+  const message = isFull ? `the disk is full (${error.message})` : error.message
   return new Exit(code, message, { cause: error })
 }
 

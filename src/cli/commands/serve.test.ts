@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { expect, it, vi } from 'vitest'
 import { signalAction } from '../actions/serve.ts'
+import { findExit } from '../exit.ts'
 import { endOnSignals } from '../signals.ts'
 
 it('as the first process of a container, a program ends by a signal until a command handles signals', () => {
@@ -30,3 +31,8 @@ it.each([
     expect(signalAction(sinceFirstMs)).toBe(meaning)
   },
 )
+
+it('prints one line if the disk of temporary files is full, which SQLite reports without a system call', () => {
+  const error = Object.assign(new Error('database or disk is full'), { errcode: 13 })
+  expect(findExit(error)?.message).toBe('the disk is full (database or disk is full)')
+})

@@ -26,7 +26,7 @@ export interface VerifyNodeOptions {
 
 const NO_BLOBS = { contents: 0, contentBytes: 0, absent: 0 } as const
 /** Codes of errors that are not findings, because they do not concern the content of the store. */
-const NO_FINDINGS = /^(STORE_(NOT_FOUND|FORMAT|UNAVAILABLE|UNSAFE)|FOLDER_\w+)$/
+const NO_FINDINGS = /^(STORE_(NOT_FOUND|FORMAT|FULL|UNAVAILABLE|UNSAFE)|FOLDER_\w+)$/
 
 /**
  * Verifies the chain of a store, its databases, its signed head and its attachments. Reads one snapshot, because a node

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { errorMessage } from '../../base/errors.ts'
 import { requireStoreFile } from '../location/folder.ts'
-import { readError, StoreError } from '../port/errors.ts'
+import { readError, StoreError, sqliteCode } from '../port/errors.ts'
 import type { DiskUsage } from '../port/store.ts'
 import { derivedDamage } from '../sql/index-damage.ts'
 import { SqlReader } from '../sql/reader.ts'
@@ -18,6 +18,8 @@ import { Query, StatementCache } from './statements.ts'
 const CACHE_KIB = 8_192
 /** Maximum wait for a lock. Readers of a WAL wait for a lock only while the WAL is being set up. */
 const BUSY_TIMEOUT_MS = 5_000
+/** Codes of SQLite for a lock, a lack of memory, of space, or of open files, none of which tells of damage. */
+const SHORTAGES = new Set([5, 6, 7, 13, 14])
 
 /**
  * Reads a store on a connection that may be read-only.
@@ -114,7 +116,8 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
     database?.close()
     if (error instanceof StoreError) throw error
     const reason = errorMessage(error)
-    throw new StoreError('STORE_DAMAGED', `${path} cannot be read: ${reason}`, { cause: error })
+    const code = SHORTAGES.has(sqliteCode(error) & 0xff) ? 'FOLDER_UNUSABLE' : 'STORE_DAMAGED'
+    throw new StoreError(code, `${path} cannot be read: ${reason}`, { cause: error })
   }
 }
 

@@ -217,6 +217,14 @@ it('reports FOLDER_UNUSABLE, not FOLDER_IN_USE, if the lock file cannot be opene
   expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_UNUSABLE')
 })
 
+it('reports no damage if the system cannot open another file', async () => {
+  const folder = testFolder()
+  await (await openStore({ location: folder, serverId, durable: true })).close()
+  mkdirSync(join(folder, 'ledger.db-wal'))
+  const open = () => openStoreReader(folder, { frozen: true })
+  expect(await codeOf(open)).toBe('FOLDER_UNUSABLE')
+})
+
 it('finds the WAL of a store whose file is a symbolic link', async () => {
   const [disk, folder] = [testFolder(), testFolder()]
   writeFileSync(join(disk, 'ledger.db'), '')
