@@ -377,6 +377,8 @@ it('converts each type of MongoDB Extended JSON, canonical and relaxed', () => {
     { $uuid: 'c8edabc3' },
     { $oid: 1 },
     { $numberDouble: '' },
+    { $oid: '5d505646cf6d4fe581014ab2', kept: 1 },
+    { $code: 'f()', $options: 'i' },
   ]) {
     expect(() => plainObject({ value: JSON.parse(JSON.stringify(wrong)) })).toThrow(/^\$/)
   }

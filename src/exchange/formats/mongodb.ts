@@ -41,9 +41,19 @@ function plainValue(value: Json): Json {
   for (const name in value) {
     if (!name.startsWith('$')) break
     const convert = CONVERSIONS[name]
-    if (convert !== undefined) return convert(value, value[name] ?? null)
+    if (convert === undefined) continue
+    const other = Object.keys(value).find((each) => each !== name && each !== COMPANIONS[name])
+    if (other === undefined) return convert(value, value[name] ?? null)
+    throw new RecordRefusal(`${name} has the member ${other} beside it`)
   }
   return plainObject(value)
+}
+
+/** Members that may be beside the member with the type. */
+const COMPANIONS: Readonly<Record<string, string>> = {
+  $binary: '$type',
+  $regex: '$options',
+  $code: '$scope',
 }
 
 type Conversion = (whole: JsonObject, value: Json) => Json

@@ -4,7 +4,7 @@ import { StoreError } from '../port/errors.ts'
 import type { Value } from '../sql/dialect.ts'
 import type { Row } from '../sql/rows.ts'
 import { ConnectionLost, innerMessage, toStoreError } from './errors.ts'
-import { behindPooler, GUARD_QUERY, guarded, type ServerState } from './guards.ts'
+import { behindPooler, GUARD_QUERY, guarded, LOCK_MS_MAX, type ServerState } from './guards.ts'
 import { retrying } from './retry.ts'
 
 export type Parameter = Value | boolean | readonly string[]
@@ -45,7 +45,6 @@ const CLOSE_MS_MAX = 2_000
 const DEADLINE_MS = 10_000
 /** Maximum idle time in a transaction. Frees the locks of a process that was suspended or has lost its network. */
 const IDLE_IN_TRANSACTION_MS_MAX = 5_000
-const LOCK_MS_MAX = 2_000
 /**
  * Query for the timeline of the server, which is the start of the name of a log file. Fails on a standby, and on a
  * server without PostgreSQL's log.

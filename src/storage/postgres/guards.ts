@@ -2,6 +2,11 @@ import { StoreError } from '../port/errors.ts'
 import type { Row } from '../sql/rows.ts'
 import { ConnectionLost } from './errors.ts'
 
+/** Maximum wait for a lock, which each connection requests when it starts. */
+export const LOCK_MS_MAX = 2_000
+/** The same, as the server shows it. */
+const LOCK_TIMEOUT = '2s'
+
 /** Properties of a server that a connection depends on. */
 export interface ServerState {
   /** The reason why a failover could lose acknowledged writes, or null. */
@@ -29,7 +34,7 @@ export function guarded(row: Row, durable: boolean): ServerState {
   if (Number(version) < VERSION_MIN) {
     throw new StoreError('STORE_UNSAFE', `the server has version ${version}; use 15 or later`)
   }
-  if (lockTimeout === '0') throw behindPooler()
+  if (lockTimeout !== LOCK_TIMEOUT) throw behindPooler()
   if (encoding !== 'UTF8') {
     throw new StoreError('STORE_UNSAFE', `the database has encoding ${encoding}; it must be UTF8`)
   }
