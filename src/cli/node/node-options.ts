@@ -40,11 +40,11 @@ export function addAuthorOption(command: Command): Command {
 export const JSON_OPTION = ['--json', 'print the result as one line of JSON'] as const
 
 /**
- * Returns `text`, or the trimmed content of the file if `text` is the path of a file. Secrets belong in files, because
- * other processes can read the flags.
+ * Returns `text`, or the trimmed content of the file or pipe if `text` is its path. Secrets belong in files, because other
+ * processes can read the flags.
  */
 export function textOrFile(text: string): string {
-  const isFile = existsSync(text) && statSync(text).isFile()
+  const isFile = existsSync(text) && !statSync(text).isDirectory()
   return isFile ? smallFile(text).trim() : text
 }
 
