@@ -1,3 +1,4 @@
+import { execFileSync, spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
@@ -9,6 +10,7 @@ import { runDaicho, runHere } from '../../../test/support/command.ts'
 import { temporaryFolder } from '../../../test/support/ledger-node.ts'
 import { createCommands } from '../command-list.ts'
 import { fetchFromNode } from './node-client.ts'
+import { textOrFile } from './node-options.ts'
 
 async function serve(answer: RequestListener): Promise<string> {
   const server = createServer(answer)
@@ -189,4 +191,11 @@ it('a command prints no part of a token or key that no header can have, and send
     expect(ended.stdout + ended.stderr).not.toContain('hidden')
   }
   expect(requests).toEqual([])
+})
+
+it('reads a token from a pipe', () => {
+  const pipe = join(temporaryFolder(), 'pipe')
+  execFileSync('mkfifo', [pipe])
+  spawn('sh', ['-c', 'echo token > "$0"', pipe])
+  expect(textOrFile(pipe)).toBe('token')
 })
