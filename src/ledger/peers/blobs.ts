@@ -98,7 +98,7 @@ export class ChainBlobs {
     try {
       return await this.#files.progress(blob)
     } catch (error) {
-      if (!(error instanceof StoreError && error.code === 'STORE_FAILED')) throw error
+      if (!isUnreadable(error)) throw error
       return { isComplete: false, bytes: 0 }
     }
   }
@@ -146,6 +146,7 @@ export class BlobSync {
   #missing = 0
   #retryMs = RETRY_MS
   #rescanAtMs = Number.NEGATIVE_INFINITY
+  #failure: unknown = null
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -157,6 +158,14 @@ export class BlobSync {
   }
 
   /**
+   * The last error of a transfer of the last run, after which the blob may be moved later; null if there was none. A blob
+   * that this node cannot read or write has none.
+   */
+  get failure(): unknown {
+    return this.#failure
+  }
+
+  /**
    * Moves blobs until all entries are checked or `isStopped` returns true. A blob that cannot be moved counts as missing,
    * and the others are moved. Only if FAILURES_MAX transfers in a row fail, the run ends with the last error. The next
    * call continues after their page, and the next rescan tries them again.
@@ -164,6 +173,7 @@ export class BlobSync {
    */
   async run(transfer: BlobTransfer, run: BlobRun = WHOLE_RUN): Promise<void> {
     const startedMs = this.#clock.now()
+    this.#failure = null
     // A longer delay means that the clock was set back.
     const isRescan = startedMs >= this.#rescanAtMs || this.#rescanAtMs - startedMs > REST_MS_MAX
     if (isRescan) {
@@ -205,6 +215,7 @@ export class BlobSync {
         } catch (error) {
           failed += 1
           inARow += 1
+          if (!isUnreadable(error)) this.#failure = error
           if (run.isStopped()) return { failed, error: null }
           if (inARow === FAILURES_MAX) return { failed: failed + page.blobs.length - at - 1, error }
         }
@@ -228,8 +239,7 @@ export function localBlobs(rows: AttachmentReader, files: BlobStore): BlobSource
         const part = Buffer.allocUnsafe(length)
         return part.subarray(0, await opened.read(part, from))
       } catch (error) {
-        const isUnreadable = error instanceof StoreError && error.code === 'STORE_FAILED'
-        if (isUnreadable || concernsOneBlob(error)) return null
+        if (isUnreadable(error) || concernsOneBlob(error)) return null
         throw error
       } finally {
         await opened?.close()
@@ -312,6 +322,11 @@ async function moveParts(
     from = arrived
   }
   return false
+}
+
+/** Returns whether the disk of this node failed. */
+function isUnreadable(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'STORE_FAILED'
 }
 
 /** Returns whether the error concerns only one blob, so that other blobs can still be moved. */

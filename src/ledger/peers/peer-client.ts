@@ -163,7 +163,9 @@ export class PeerClient {
       headers: { range: `bytes=${from}-${from + length - 1}` },
       replyBytesMax: Math.max(length, SMALL_BYTES_MAX),
     })
-    if (status === 404 || status >= 500) return null
+    // Other replies from 500 on, for example of a proxy, mean that the node may answer later.
+    const isUnreadable = status === 500 || /^STORE_(DAMAGED|FAILED)$/.test(findErrorCode(body))
+    if (status === 404 || isUnreadable) return null
     if (status === 206 && body.length === length) return body
     if (status >= 400) throw this.#refusal(status, body)
     throw malformed('the reply is not the requested part of the blob')

@@ -149,3 +149,21 @@ it('a restored store has every entry that erased another, also of items that are
   const mirrored = { blocks: 4, finding: null }
   expect(await restore(node, withoutKey, node.service.log.verifierKey)).toMatchObject({ mirrored })
 })
+
+it('a restore ends, and leaves out nothing, if the connection is lost while one attachment is fetched', async () => {
+  const ownFolder = temporaryFolder()
+  const node = await nodeWith(ownFolder, 1)
+  await node.send('POST', '/api/db0', { id: 'a' })
+  await node.send('PUT', '/api/db0/a/attachments/x', 'x', { 'content-type': 'a/b' })
+  await node.service.log.consistency(0, 3)
+  const [withKey, withoutKey] = [temporaryFolder(), temporaryFolder()]
+  copyFileSync(join(ownFolder, 'node.key'), join(withKey, 'node.key'))
+  for (const [folder, vkey] of [
+    [withKey, null],
+    [withoutKey, node.service.log.verifierKey],
+  ] as const) {
+    const cut = () => Promise.reject(new Error('cut'))
+    await expect(restore(node, folder, vkey, { blob: cut })).rejects.toThrow('cut')
+    expect(await restore(node, folder, vkey)).toMatchObject({ absent: 0 })
+  }
+})

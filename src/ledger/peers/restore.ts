@@ -168,10 +168,14 @@ async function fillMirror(
   }
 }
 
-/** Fetches the missing blobs. Returns the number of blobs that the source does not have or cannot read. */
+/**
+ * Fetches the missing blobs. Returns the number of blobs that the source does not have or cannot read. Errors: the last
+ * error of a transfer, such as a lost connection or a full disk, because a new chain would lack the blob for ever.
+ */
 async function fetchBlobs(blobs: ChainBlobs, source: BlobSource, clock: Clock): Promise<number> {
   const sync = new BlobSync(clock)
   await sync.run(fetchingBlobs(source, blobs))
+  if (sync.failure !== null) throw sync.failure
   return sync.missing
 }
 
