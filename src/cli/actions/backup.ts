@@ -101,9 +101,9 @@ export async function runBackup(folder: string, to: string, flags: BackupFlags):
         verify: flags.verify,
         progress: (share, detail) => line.update(share, detail),
       })
-      const { path, serverId } = created
+      const { path } = created
       if (flags.keep === undefined || path === null) return { created, removed: [] }
-      return { created, removed: await dropOldBackups(to, flags.keep, { path, serverId }) }
+      return { created, removed: await dropOldBackups(to, flags.keep, path) }
     }),
   )
   const { created, removed } = result

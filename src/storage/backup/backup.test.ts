@@ -250,7 +250,7 @@ it('replaces a damaged blob of the last backup instead of linking it, and report
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
 })
 
-it('never removes the backup that was just made, even if others have a later name, nor those of other nodes', async () => {
+it('never removes the backup that was just made, even if others have a later name, nor those of other nodes or with other blocks', async () => {
   const { folder, to } = await testFolders()
   for (const year of [2020, 2098, 2099]) await backup(folder, to, { nowMs: Date.UTC(year) })
   const [foreign, unreadable] = ['2020-02-01T00-00-00.000Z', '2020-03-01T00-00-00.000Z']
@@ -258,13 +258,16 @@ it('never removes the backup that was just made, even if others have a later nam
   mkdirSync(join(to, unreadable))
   const location = join(to, foreign)
   await (await openStore({ location, serverId: serverId + 1, durable: false })).close()
-  const { path } = await backup(folder, to)
-  const made = { path: path ?? '', serverId }
+  const made = (await backup(folder, to)).path ?? ''
   expect(await dropOldBackups(to, 2, made)).toEqual([
     ...['2020-01-01T00-00-00.000Z', '2098-01-01T00-00-00.000Z'],
   ])
   expect(await dropOldBackups(to, 1, made)).toEqual(['2099-01-01T00-00-00.000Z'])
   expect(readdirSync(to)).toEqual([foreign, unreadable, '2026-11-20T19-30-05.123Z'])
+  // A node that was restored from an older backup lacks blocks of the later ones.
+  const { folder: shorter } = await testFolders(2)
+  const later = (await backup(shorter, to, { nowMs: NOW + 1 })).path ?? ''
+  expect(await dropOldBackups(to, 1, later)).toEqual([])
 })
 
 it('backups with the same timestamp get different names, and old backups are removed on request', async () => {
@@ -273,7 +276,7 @@ it('backups with the same timestamp get different names, and old backups are rem
   mkdirSync(join(to, '.expired-2020-01-01T00-00-00.000Z'))
   mkdirSync(join(to, 'mine'))
   const names = ['2026-11-20T19-30-05.124Z', '2026-11-20T19-30-05.125Z']
-  const made = { path: join(to, '2026-11-20T19-30-05.125Z'), serverId }
+  const made = join(to, '2026-11-20T19-30-05.125Z')
   expect(await dropOldBackups(to, 2, made)).toEqual(['2026-11-20T19-30-05.123Z'])
   expect(readdirSync(to).sort()).toEqual([...names, 'mine'])
   expect(await dropOldBackups(to, 2, made)).toEqual([])

@@ -224,11 +224,21 @@ async function missingBlob(
   }
 }
 
-/** Returns the server id of a backup, or null if its store cannot be read. */
-async function findServerId(folder: string): Promise<number | null> {
-  const store = await openStoreReader(folder, { frozen: true }).catch(() => null)
-  await store?.close()
-  return store?.serverId ?? null
+/** Returns whether all blocks of the backup in `folder` are in `made`; false if a store cannot be read. */
+async function isContained(folder: string, made: StoreReader): Promise<boolean> {
+  let store: StoreReader | null = null
+  try {
+    store = await openStoreReader(folder, { frozen: true })
+    const { serverId } = store
+    const head = await store.head(serverId)
+    if (serverId !== made.serverId || head === null) return serverId === made.serverId
+    const [block] = await made.blocks(serverId, head.height, 1)
+    return block?.id === head.id
+  } catch {
+    return false
+  } finally {
+    await store?.close()
+  }
 }
 
 /** Lists the names of the backups in `to`, oldest first. */
@@ -245,19 +255,23 @@ async function freeName(to: string, nowMs: number): Promise<string> {
 }
 
 /**
- * Removes all but `keep` backups of one node in `to`: keeps the backup `made`, and the newest of the others. The name of
- * another backup may be in the future, if the clock was wrong. Returns the removed names. Renames each backup before
- * removing it, so that a crash leaves no incomplete backup.
+ * Removes all but `keep` backups of one node in `to`: keeps the backup at `path`, which was just made, and the newest of
+ * the others. The name of another backup may be in the future, if the clock was wrong. Backups with blocks that the new one
+ * lacks stay, because the node may have been restored from an older one. Returns the removed names. Renames each backup
+ * before removing it, so that a crash leaves no incomplete backup.
  */
-export async function dropOldBackups(
-  to: string,
-  keep: number,
-  made: { readonly path: string; readonly serverId: number },
-): Promise<string[]> {
+export async function dropOldBackups(to: string, keep: number, path: string): Promise<string[]> {
   const others: string[] = []
-  for (const name of await listBackups(to)) {
-    const isOther = name !== basename(made.path)
-    if (isOther && (await findServerId(join(to, name))) === made.serverId) others.push(name)
+  // A damaged backup, which was not verified, replaces no other.
+  const made = await openStoreReader(path, { frozen: true }).catch(() => null)
+  if (made === null) return []
+  try {
+    for (const name of await listBackups(to)) {
+      const isOther = name !== basename(path)
+      if (isOther && (await isContained(join(to, name), made))) others.push(name)
+    }
+  } finally {
+    await made.close()
   }
   const old = others.slice(0, Math.max(0, others.length - (keep - 1)))
   for (const name of old) await rename(join(to, name), join(to, EXPIRED + name))
