@@ -72,7 +72,8 @@ async function expectRefusals(
   const before = [await state(), files()]
   for (const [name, run] of Object.entries(commands)) {
     const { code, stdout, stderr } = await run(url, folder)
-    const isLater = name === 'serve' && /cannot be reached|refuses access/.test(reason.source)
+    const isLater =
+      name === 'serve' && /cannot be (reached|used)|refuses access/.test(reason.source)
     expect([name, code, stdout]).toEqual([name, isLater ? 1 : 78, ''])
     expect(stderr, name).toMatch(/^daicho: [^\n]+\n$/)
     expect(stderr, name).toMatch(reason)

@@ -37,7 +37,8 @@ export function readSigningFiles(folder: string): SigningFiles {
     key: readKey(folder),
     head: fileExists(path) ? readFileSync(path, 'utf8') : null,
     state: readState(join(folder, STATE_FILE)),
-    isUsed: existsSync(join(folder, LOCK_FILE)),
+    // A mirror, which has the file `vkey`, is locked too.
+    isUsed: existsSync(join(folder, LOCK_FILE)) && !existsSync(join(folder, 'vkey')),
   }
 }
 
