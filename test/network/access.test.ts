@@ -226,6 +226,14 @@ it('evaluates each condition without the script state that earlier conditions le
   for (let n = 0; n < 3; n += 1) expect((await ann('GET', 'Account/a'))[0]).toBe(200)
 })
 
+it('shows a condition the time of the request or of the transaction, also in a replay', async () => {
+  const condition = '(isOwner(a, p) && Date.now() === 1800000000000 && new Date().getFullYear() === 2027)'
+  const { ann, node } = await started(ofOwner('READ, UPDATE').replace('(isOwner(a, p))', condition))
+  expect(ids((await ann('GET', 'Account'))[1])).toEqual(['a', 'c'])
+  expect((await ann('POST', 'Move', { from: 'a', to: 'c', amount: 1 }))[0]).toBe(200)
+  expect((await node.networks.verify('test-network', () => {})).finding).toBeNull()
+})
+
 it('gives a condition the members of a resource that have more than 64 Ki characters', async () => {
   const uses = {
     read: 'n.text.length === 70000',

@@ -455,6 +455,7 @@ export class BusinessNetwork {
       caller,
       database: this.#database,
       evaluate: (condition) => this.#pipeline.evaluate(condition),
+      nowMs: this.#deps.clock.now(),
       inTurn: (work) => this.#inTurn(work, caller, signal),
     })
   }

@@ -57,6 +57,7 @@ it('sorts the resources that a caller may read, however many others there are', 
         database: sortingAtMost(most, all),
         evaluate: async ({ resources }) =>
           resources.map((text) => parseStored(text ?? '{}').open === true),
+        nowMs: 0,
       })
       const found: string[] = []
       for await (const page of guard.select({ type: thing, where: null, order, limit, offset })) {

@@ -30,6 +30,8 @@ export interface ConditionRequest {
   readonly participant: string
   readonly transaction: string | null
   readonly resources: readonly (string | null)[]
+  /** The time that the condition sees: the time of the transaction or, outside of a transaction, of the request. */
+  readonly nowMs: number
 }
 
 /**
@@ -47,6 +49,8 @@ export interface GuardParts {
   /** All resources, including those that the caller may not read. */
   readonly database: ResourceReader
   readonly evaluate: EvaluateCondition
+  /** See `ConditionRequest`. */
+  readonly nowMs: number
   /** Runs the reading of a page and the evaluation of conditions for it, when there is memory for the page. */
   readonly inTurn?: <Result>(work: () => Promise<Result>) => Promise<Result>
 }
@@ -67,6 +71,7 @@ export class Guard implements ResourceReader {
   /** All resources, including those that the caller may not read. */
   readonly database: ResourceReader
   readonly #evaluate: EvaluateCondition
+  readonly #nowMs: number
   readonly #inTurn: NonNullable<GuardParts['inTurn']>
   readonly #transaction: Resource | null
   readonly #control: AccessControl
@@ -84,6 +89,7 @@ export class Guard implements ResourceReader {
     this.caller = caller
     this.database = parts.database
     this.#evaluate = parts.evaluate
+    this.#nowMs = parts.nowMs
     this.#inTurn = parts.inTurn ?? ((work) => work())
     this.#transaction = transaction
     this.#control = new AccessControl(definition.rules)
@@ -103,7 +109,8 @@ export class Guard implements ResourceReader {
   /** Returns a guard that checks the rights of the same caller during `transaction`, and reads from `database`. */
   within(transaction: Resource, database = this.database): Guard {
     const { definition, caller } = this
-    return new Guard({ definition, caller, database, evaluate: this.#evaluate }, transaction)
+    const parts = { evaluate: this.#evaluate, nowMs: this.#nowMs }
+    return new Guard({ definition, caller, database, ...parts }, transaction)
   }
 
   /**
@@ -322,7 +329,8 @@ export class Guard implements ResourceReader {
     const value = this.#transaction?.value
     const transaction = value === undefined ? null : JSON.stringify(value)
     const resources = subjects.map(({ content }) => content())
-    return this.#evaluate({ condition, participant, transaction, resources }, this.database)
+    const request = { condition, participant, transaction, resources, nowMs: this.#nowMs }
+    return this.#evaluate(request, this.database)
   }
 
   async #readParticipant(): Promise<string> {

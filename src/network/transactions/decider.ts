@@ -122,7 +122,8 @@ export class Decider {
   async outcome({ caller, stamp, change }: TimedRequest): Promise<DraftedChange> {
     const { definition, scripts } = this.#parts
     const evaluate: EvaluateCondition = (request, state) => scripts.evaluate(request, state)
-    const guard = new Guard({ definition, caller, database: this.#state, evaluate })
+    const parts = { definition, caller, database: this.#state, evaluate, nowMs: stamp.nowMs }
+    const guard = new Guard(parts)
     switch (change.kind) {
       case 'create':
       case 'updateAll':

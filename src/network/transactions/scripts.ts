@@ -87,7 +87,7 @@ export class Scripts {
     condition: ConditionRequest,
     state: ResourceReader,
   ): Promise<readonly (boolean | null)[]> {
-    const { participant, transaction, resources } = condition
+    const { participant, transaction, resources, nowMs } = condition
     const texts = [participant, transaction, ...resources]
     const whole = texts.map((text) => (text === null ? null : parseStored(text)))
     const short = whole.map((each, at) => withoutLongMembers(each, texts[at] ?? ''))
@@ -97,7 +97,7 @@ export class Scripts {
     for (let levels = 0; ; levels = levels * 2 || 1) {
       const [given, during, ...subjects] = levels === 0 ? short : whole
       const request = JSON.stringify({
-        ...{ condition: condition.condition, participant: given, transaction: during },
+        ...{ condition: condition.condition, participant: given, transaction: during, nowMs },
         ...{
           resources: subjects,
           isShort: levels === 0 && roots.some((each) => !short.includes(each)),

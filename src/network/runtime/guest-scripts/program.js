@@ -249,7 +249,7 @@ function shown(value) {
 const CURRENT = { participant: null, identity: null, transactionId: '' }
 
 /**
- * The transaction's time, and the state of the random number generator. The generator's seed is derived from the
+ * The time of the transaction or condition, and the state of the random number generator. The generator's seed is derived from the
  * transaction's id, so that every replay gives the same result.
  */
 const FIXED = { nowMs: 0, chance: 0 }
@@ -297,8 +297,9 @@ async function processTransaction(call) {
 }
 
 /** Evaluates the condition for each of `resources`: true, false, or null if it throws. Throws without memory. */
-function evaluated({ condition, participant, transaction, resources, resolved, isShort }) {
+function evaluated({ condition, participant, transaction, resources, resolved, isShort, nowMs }) {
   CALL.isShort = isShort
+  FIXED.nowMs = nowMs
   take(resolved)
   const test = new Function(`return ${condition}`)()
   return resources.map((resource) => {
