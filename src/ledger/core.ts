@@ -1,6 +1,13 @@
 // The ledger without its HTTP API, for commands that work on chains and folders. Importing this instead of
 // `index.ts` halves the start time of such a command, because no listener code is loaded.
-export { packPosition, parsePosition, positionText, unpackHeight } from '../chain/index.ts'
+export {
+  findItemId,
+  packPosition,
+  parseEntryHead,
+  parsePosition,
+  positionText,
+  unpackHeight,
+} from '../chain/index.ts'
 export {
   type FoundItem,
   isDatabaseUrl,

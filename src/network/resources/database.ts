@@ -9,9 +9,11 @@ import {
 } from '../../filter/index.ts'
 import {
   type FoundItem,
+  findItemId,
   ITEM_ID_BYTES_MAX,
   type LedgerReader,
   packPosition,
+  parseEntryHead,
   type RevisionRange,
   storedJson,
   unpackHeight,
@@ -293,10 +295,9 @@ export class ResourceDatabase implements ResourceReader {
   async transactions(height: number): Promise<RecordedTransaction[]> {
     for await (const [block] of this.#ledger.blocks(height, 1)) {
       return (block?.entries ?? []).flatMap((text, index) => {
-        // Parses only historian records, because a block can have 10,000 entries.
-        const entry = text.includes(`"${HISTORIAN_RECORD}#`) ? parseStored(text) : {}
-        const [change] = entry.db === this.name ? toResourceChanges(entry) : []
-        const { type, id } = change?.target ?? { type: '', id: '' }
+        // Reads only the beginnings of the entries, because a block can have 10,000 entries and 64 MB.
+        const itemId = parseEntryHead(text)?.db === this.name ? (findItemId(text) ?? '') : ''
+        const { type, id } = parseItemId(itemId) ?? { type: '', id: '' }
         return type === HISTORIAN_RECORD ? [{ id, position: packPosition(height, index) }] : []
       })
     }

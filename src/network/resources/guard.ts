@@ -270,12 +270,19 @@ export class Guard implements ResourceReader {
     return this.#control.allowsAll('READ', declared, this.#context, id)
   }
 
-  /** Returns for each of `contents`, versions of a resource, whether the caller may read it. */
-  readsVersions(target: Target, contents: readonly (string | null)[]): Promise<readonly boolean[]> {
+  /** Reads versions of a resource with `read`; returns those whose texts the caller may read, without the texts. */
+  readVersions<Version>(
+    target: Target,
+    read: () => Promise<readonly { readonly text: string | null; readonly version: Version }[]>,
+  ): Promise<Version[]> {
     const instance = this.#instance(target)
-    const subjects = contents.map((content) => ({ ...instance, content: () => content }))
-    const decide = () => this.#decide('READ', subjects)
-    return this.readsAlways(target) === null ? this.#inTurn(decide) : decide()
+    const next = async () => {
+      const versions = await read()
+      const subjects = versions.map(({ text }) => ({ ...instance, content: () => text }))
+      const allowed = await this.#decide('READ', subjects)
+      return versions.flatMap(({ version }, at) => (allowed[at] ? [version] : []))
+    }
+    return this.readsAlways(target) === null ? this.#inTurn(next) : next()
   }
 
   /** Whether the caller may read all resources of a type; null if the answer depends on the resource. */

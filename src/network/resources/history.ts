@@ -12,8 +12,11 @@ import type { Guard } from './guard.ts'
 import { resourceMissing } from './instances.ts'
 import { historianTarget } from './transaction.ts'
 
+/** A revision of a resource without its text, which may have 10 MB. */
+type Revision = Omit<ResourceRevision, 'text'>
+
 /** A revision of a resource, with its transaction and the participant of the transaction. */
-export interface ReadableRevision extends Omit<ResourceRevision, 'text'> {
+export interface ReadableRevision extends Revision {
   /** Relationships; null if the caller may not read the historian record of the transaction. */
   readonly transaction: Json
   readonly participant: Json
@@ -38,14 +41,16 @@ export async function resourceHistory(
   range: HistoryRange,
 ): Promise<ReadableRevision[]> {
   const requireTime = timeLimit()
+  await requireTime()
   const target = { type: type.qualifiedName, id }
   const first = await findFirst(guard, database, target)
   if (first === null) throw resourceMissing(type, id)
-  const found: ResourceRevision[] = []
+  await requireTime()
+  const found: Revision[] = []
   for await (const page of readablePages(guard, database, target, first, range)) {
-    found.push(...page.splice(0, range.limit - found.length))
-    if (found.length === range.limit) break
+    found.push(...page.slice(0, range.limit - found.length))
     await requireTime()
+    if (found.length === range.limit) break
   }
   const transactions = new Map<number, string>()
   let [read, recorded]: [number, readonly RecordedTransaction[]] = [-1, []]
@@ -61,7 +66,7 @@ export async function resourceHistory(
     const transaction = type.kind === 'transaction' ? id : own?.id
     if (transaction !== undefined) transactions.set(position, transaction)
   }
-  const records = await readRecords(guard, [...new Set(transactions.values())])
+  const records = await readRecords(guard, [...new Set(transactions.values())], requireTime)
   return found.map(({ position, timestamp, kind }) => {
     const record = records.get(transactions.get(position) ?? '')
     const { transactionInvoked = null, participantInvoking = null } = record ?? {}
@@ -95,36 +100,39 @@ async function* readablePages(
   target: Target,
   first: number,
   { newestFirst, after }: Pick<HistoryRange, 'newestFirst' | 'after'>,
-): AsyncGenerator<ResourceRevision[]> {
+): AsyncGenerator<Revision[]> {
   let from = newestFirst ? after : Math.max(after ?? -1, first - 1)
-  for (;;) {
+  let isEnd = false
+  const read = async () => {
     const start = from === null ? {} : { after: from }
-    const page = await database.revisions(target, {
-      newestFirst,
-      limit: REVISIONS_PER_PAGE,
-      ...start,
-    })
+    const options = { newestFirst, limit: REVISIONS_PER_PAGE, ...start }
+    const page = await database.revisions(target, options)
     from = page.at(-1)?.position ?? from
-    const own = page.splice(0).filter(({ position }) => position >= first)
-    if (own.length === 0) return
-    const allowed = await guard.readsVersions(
-      target,
-      own.map(({ text }) => text),
-    )
-    yield own.filter((_revision, at) => allowed[at])
+    const own = page.filter(({ position }) => position >= first)
+    isEnd = own.length === 0
+    return own.map(({ text, ...version }) => ({ text, version }))
   }
+  while (!isEnd) yield await guard.readVersions(target, read)
 }
 
-/** Reads the historian records of transactions that the caller may read, by the ids of the transactions. */
-async function readRecords(guard: Guard, ids: readonly string[]): Promise<Map<string, JsonObject>> {
+/** Reads the members of historian records that the caller may read, by the ids of the transactions. */
+async function readRecords(
+  guard: Guard,
+  ids: readonly string[],
+  requireTime: () => Promise<void>,
+): Promise<Map<string, JsonObject>> {
   const records = new Map<string, JsonObject>()
   const left = [...ids]
   const targets = ids.map((id) => historianTarget({ type: '', id }))
   for await (const batch of guard.readAll(targets)) {
     for (const stored of batch.splice(0)) {
       const id = left.shift() ?? ''
-      if (stored !== null) records.set(id, parseStored(stored.text))
+      if (stored === null) continue
+      // Without the events, which may have 10 MB.
+      const { transactionInvoked = null, participantInvoking = null } = parseStored(stored.text)
+      records.set(id, { transactionInvoked, participantInvoking })
     }
+    await requireTime()
   }
   return records
 }
