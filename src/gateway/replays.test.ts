@@ -1,6 +1,12 @@
 // test/gateway/events.test.ts tests replays over real sockets.
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { type EventPage, type ReplaySource, Replays, type ReplayTarget } from './replays.ts'
+import {
+  type EventPage,
+  type ReplaySource,
+  Replays,
+  type ReplayTarget,
+  type SentPart,
+} from './replays.ts'
 
 const PAGE_BLOCKS = 4
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
@@ -55,20 +61,25 @@ class Target implements ReplayTarget {
   hasFailed = false
   readonly heights: number[] = []
   readonly isSlow: boolean
+  /** Size of each part. */
+  readonly bytes: number
   receive = () => {}
 
-  constructor(isSlow = false) {
+  constructor(isSlow = false, bytes = 1) {
     this.isSlow = isSlow
+    this.bytes = bytes
   }
 
-  async replay({ blocks, next }: EventPage, from: number): Promise<number> {
+  replay({ blocks, next }: EventPage, from: number): SentPart {
     for (const { height } of blocks) if (height >= from) this.heights.push(height)
-    if (this.isSlow) {
-      await new Promise<void>((resolve) => {
-        this.receive = resolve
-      })
-    }
-    return next
+    const { promise, resolve } = Promise.withResolvers<number>()
+    this.receive = () => resolve(next)
+    if (!this.isSlow) this.receive()
+    return { bytes: this.bytes, sent: promise }
+  }
+
+  drop(): void {
+    this.isOpen = false
   }
 
   goLive(): void {
@@ -141,6 +152,19 @@ it('reads the next page for a slow client only after the client has received the
   await source.answerAll()
   expect(source.reads).toEqual([0, 4, 8, 4])
   expect(slow.heights).toEqual(range(0, 8))
+})
+
+it('drops the clients that wait longest if the unread parts of all clients take too much memory', async () => {
+  const source = new Source(8)
+  const replays = new Replays(async () => {})
+  const targets = Array.from({ length: 4 }, () => new Target(true, 100 * 1024 * 1024))
+  for (const target of targets) replays.add(source, target, 0)
+  await source.answer()
+  expect(targets.map(({ isOpen }) => isOpen)).toEqual([false, false, true, true])
+  for (const { receive } of targets) receive()
+  await settled()
+  await source.answerAll()
+  expect(targets.map(({ isOpen }) => isOpen)).toEqual([false, false, true, true])
 })
 
 it('reads once more before live events are sent, if events were published during the last read', async () => {

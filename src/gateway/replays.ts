@@ -2,6 +2,8 @@
 const WORK_MS_MAX = 10
 /** Maximum length of a pause, milliseconds. */
 const PAUSE_MS_MAX = 100
+/** Maximum bytes of the parts that clients have not accepted yet: 128 KiB for each of 2,000 sockets. */
+const SENDING_BYTES_MAX = 256 * 1024 * 1024
 
 /** An event as sent over a WebSocket. */
 export interface EventFrame {
@@ -31,12 +33,21 @@ export interface ReplaySource {
 
 export interface ReplayTarget {
   readonly isOpen: boolean
-  /** Sends events of `page` from height `from`. Resolves to the next height when these events have been sent. */
-  replay(page: EventPage, from: number): Promise<number>
+  /** Sends a part of `page`: events from height `from` on. */
+  replay(page: EventPage, from: number): SentPart
   /** Called after the last recorded event. From then on, new events are sent directly. */
   goLive(): void
   /** Called if the events cannot be read. */
   fail(): void
+  /** Called if the client reads too slowly, and others need the memory of its part. */
+  drop(): void
+}
+
+/** A part of a page that is being sent. */
+export interface SentPart {
+  readonly bytes: number
+  /** Resolves to the next height when the part has been sent. */
+  readonly sent: Promise<number>
 }
 
 interface Replay {
@@ -49,13 +60,17 @@ interface Replay {
  * Sends recorded events to any number of sockets.
  *
  * One page is read at a time, and sent to all replays of the same source that need this page. A replay continues
- * when its previous part has been sent, so each socket buffers only one part. After WORK_MS_MAX of work, the replays
+ * when its previous part has been sent, so each socket buffers only one part. If all parts together exceed
+ * SENDING_BYTES_MAX, the slowest clients are dropped. After WORK_MS_MAX of work, the replays
  * pause for as long as they worked. Nothing is read for closed sockets.
  */
 export class Replays {
   readonly #pause: (ms: number) => Promise<void>
   /** Replays that can send their next part, longest wait first. */
   readonly #ready = new Set<Replay>()
+  /** The bytes of the parts that are being sent, longest wait first. */
+  readonly #sending = new Map<Replay, number>()
+  #sendingBytes = 0
   #isRunning = false
 
   /** `pause(ms)` resolves after `ms` milliseconds. */
@@ -101,7 +116,7 @@ export class Replays {
       if (replay.source !== source || !isInPage) continue
       this.#ready.delete(replay)
       if (!replay.target.isOpen) continue
-      if (!isEnd) void this.#send(replay, page)
+      if (!isEnd) this.#send(replay, page)
       // If a block was sent after the read began, the page may lack this block, so the replay reads again.
       else if (source.sent === sent) replay.target.goLive()
       else this.#ready.add(replay)
@@ -112,9 +127,23 @@ export class Replays {
     await this.#pauseAfter(startedAt)
   }
 
-  async #send(replay: Replay, page: EventPage): Promise<void> {
-    replay.next = await replay.target.replay(page, replay.next)
-    this.#enqueue(replay)
+  // Not async, because a suspended function would keep the page in memory.
+  #send(replay: Replay, page: EventPage): void {
+    const { bytes, sent } = replay.target.replay(page, replay.next)
+    this.#sending.set(replay, bytes)
+    this.#sendingBytes += bytes
+    void sent.then((next) => {
+      this.#sending.delete(replay)
+      this.#sendingBytes -= bytes
+      replay.next = next
+      this.#enqueue(replay)
+    })
+    let excess = this.#sendingBytes - SENDING_BYTES_MAX
+    for (const [slow, freed] of this.#sending) {
+      if (excess <= 0) return
+      excess -= freed
+      slow.target.drop()
+    }
   }
 
   #pauseAfter(startedAt: number): Promise<void> {

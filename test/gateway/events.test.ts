@@ -288,6 +288,25 @@ it('closes slow connections, and no others', async () => {
   expect(slow.texts.length).toBeLessThan(160)
 })
 
+it('sends events of several megabytes to clients that read, without a new connection', async () => {
+  const node = await started()
+  const clients = await Promise.all([new Client(node).opened(), new Client(node).opened()])
+  const text = 'x'.repeat(6_000_000)
+  for (let n = 0; n < 2; n += 1) expect((await say(node, [text])).status).toBe(200)
+  for (const client of clients) expect(await client.has(2)).toEqual([text, text])
+})
+
+it('closes the connections of a caller for whom too many events wait for the access rules', async () => {
+  const node = await started()
+  const client = await new Client(node).opened()
+  const network = node.networks.require('test-network')
+  vi.spyOn(network, 'receivableEvents').mockReturnValue(new Promise(() => {}))
+  const text = 'x'.repeat(6_000_000)
+  for (let n = 0; n < 4; n += 1) expect((await say(node, [text])).status).toBe(200)
+  expect(await client.closed).not.toBe(1000)
+  expect(client.texts).toEqual([])
+})
+
 it('delivers every event to a thousand subscribers', async () => {
   const node = await started()
   const clients = await Promise.all(Array.from({ length: 1_000 }, () => new Client(node).opened()))

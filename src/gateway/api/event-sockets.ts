@@ -11,15 +11,23 @@ import {
   NetworkError,
   type TypeDeclaration,
 } from '../../network/index.ts'
-import { type BlockEvents, type EventPage, type ReplaySource, Replays } from '../replays.ts'
+import {
+  type BlockEvents,
+  type EventPage,
+  type ReplaySource,
+  Replays,
+  type SentPart,
+} from '../replays.ts'
 import type { GatewayService } from '../service.ts'
 import { accountCheck, type GatewayAccess, requireCaller } from './routes.ts'
 
 const SUBSCRIBERS_MAX = 2_000
 /** Maximum bytes of a message from a client. The gateway ignores all messages. */
 const MESSAGE_BYTES_MAX = 1_024
-/** Maximum unsent bytes of a connection. Above this, the client is too slow and the connection is closed. */
+/** Unsent bytes of a connection from which on the client is too slow for the events of another block. */
 const PENDING_BYTES_MAX = 1024 * 1024
+/** Maximum bytes of events that wait for the access rules of one caller. */
+const CHECKING_BYTES_MAX = 16 * 1024 * 1024
 /** Maximum unsent bytes during a replay, unless the events of a single block are longer. */
 const REPLAY_BYTES = 128 * 1024
 /** Makes `ws` send a buffer as a text frame. Events are buffers, because all sockets share them. */
@@ -45,6 +53,8 @@ interface Subscription extends ReplaySource {
   readonly caller: Caller
   readonly sockets: Set<EventSocket>
   sent: number
+  /** Bytes of the events that wait for `lastSend`. */
+  waitingBytes: number
   end: () => void
   /** Settles when the last block received so far is sent. Blocks are checked and sent one at a time. */
   lastSend: Promise<void>
@@ -179,6 +189,7 @@ export class EventSockets {
       caller,
       sockets,
       sent: 0,
+      waitingBytes: 0,
       end: () => {},
       lastSend: Promise.resolve(),
       async read(height) {
@@ -193,11 +204,20 @@ export class EventSockets {
       },
     }
     subscription.end = network.events.listen((emitted) => {
+      const bytes = emitted.events.reduce((sum, event) => sum + event.bytes.length, 0)
+      // The clients get these events again if they reconnect with `since`.
+      if (subscription.waitingBytes > CHECKING_BYTES_MAX) {
+        for (const socket of sockets) socket.drop()
+        return
+      }
+      subscription.waitingBytes += bytes
       subscription.lastSend = subscription.lastSend
         .then(() => sendNew(subscription, emitted))
-        // Clients that reconnect with `since` get these events again.
         .catch(() => {
           for (const socket of sockets) socket.fail()
+        })
+        .finally(() => {
+          subscription.waitingBytes -= bytes
         })
     })
     this.#subscriptions.set(key, subscription)
@@ -226,8 +246,7 @@ async function selectReceivable(
   caller: Caller,
   { height, events }: EmittedEvents,
 ): Promise<BlockEvents> {
-  const allowed = await network.receivableEvents(events, caller)
-  return { height, frames: allowed.map(({ type, text }) => ({ type, bytes: Buffer.from(text) })) }
+  return { height, frames: await network.receivableEvents(events, caller) }
 }
 
 function subscriptionKey(
@@ -314,21 +333,23 @@ class EventSocket {
   sendNew({ height, frames }: BlockEvents): void {
     if (!this.#isLive || height <= this.#height) return
     this.#height = height
+    if (this.#socket.bufferedAmount > PENDING_BYTES_MAX) {
+      this.drop()
+      return
+    }
     for (const { type, bytes } of frames) {
       if (this.#isSelected(type)) this.#socket.send(bytes, TEXT)
     }
-    if (this.#socket.bufferedAmount <= PENDING_BYTES_MAX) return
-    this.#socket.close(TOO_SLOW, 'the client reads too slowly')
-    this.#socket.terminate()
   }
 
-  /**
-   * Sends up to REPLAY_BYTES of the recorded events of `page` from height `from`. Resolves to the next height when
-   * these events have been sent.
-   */
-  async replay(page: EventPage, from: number): Promise<number> {
-    const { frames, next } = this.#part(page, from)
+  /** Sends up to REPLAY_BYTES of the recorded events of `page` from height `from`. */
+  replay(page: EventPage, from: number): SentPart {
+    const { frames, bytes, next } = this.#part(page, from)
     this.#height = next - 1
+    return { bytes, sent: this.#sendAll(frames).then(() => next) }
+  }
+
+  async #sendAll(frames: readonly Buffer[]): Promise<void> {
     this.#stream.cork()
     for (const [at, bytes] of frames.entries()) {
       const isLast = at === frames.length - 1
@@ -343,7 +364,6 @@ class EventSocket {
       this.#stream.cork()
     }
     this.#stream.uncork()
-    return next
   }
 
   /** Makes `sendNew` send events from now on. */
@@ -354,6 +374,12 @@ class EventSocket {
   /** Closes the connection because events cannot be read. */
   fail(): void {
     this.close(INTERNAL_ERROR, 'the events cannot be read; reconnect with since')
+  }
+
+  /** Closes the connection because the client reads too slowly. */
+  drop(): void {
+    this.close(TOO_SLOW, 'the client reads too slowly')
+    this.#socket.terminate()
   }
 
   /** Closes the connection if the previous ping was not answered or its token is invalid; otherwise sends a ping. */
@@ -373,18 +399,18 @@ class EventSocket {
   }
 
   /** Returns the selected frames of whole blocks from `from`, up to REPLAY_BYTES, and the height of the next block. */
-  #part({ blocks, next }: EventPage, from: number): { frames: Buffer[]; next: number } {
-    const result: Buffer[] = []
-    let size = 0
-    for (const { height, frames } of blocks) {
+  #part({ blocks, next }: EventPage, from: number) {
+    const frames: Buffer[] = []
+    let bytes = 0
+    for (const { height, frames: all } of blocks) {
       if (height < from) continue
-      for (const { type, bytes } of frames) {
-        if (!this.#isSelected(type)) continue
-        result.push(bytes)
-        size += bytes.length
+      for (const frame of all) {
+        if (!this.#isSelected(frame.type)) continue
+        frames.push(frame.bytes)
+        bytes += frame.bytes.length
       }
-      if (size >= REPLAY_BYTES) return { frames: result, next: height + 1 }
+      if (bytes >= REPLAY_BYTES) return { frames, bytes, next: height + 1 }
     }
-    return { frames: result, next }
+    return { frames, bytes, next }
   }
 }

@@ -278,7 +278,7 @@ export class BusinessNetwork {
       if (model.type(event.type) === null) continue
       const needsRead = strictEvents || namesEvent(rules, event, model)
       const isReceived =
-        (await guard.allows('READ', event, () => JSON.stringify(event.content))) ||
+        (await guard.allows('READ', event, () => event.bytes.toString())) ||
         (!needsRead && (await maySubmit(event)))
       if (isReceived) received.push(event)
     }

@@ -1,11 +1,9 @@
 import { expect, it } from 'vitest'
+import { canonicalJson } from '../../base/canonical-json.ts'
+import type { LedgerReader } from '../../ledger/core.ts'
 import { systemType } from '../model/system.ts'
-import {
-  type NetworkBlock,
-  type ResourceChange,
-  type ResourceDatabase,
-  toWrite,
-} from '../resources/database.ts'
+import { formatItemId, type ResourceChange, ResourceDatabase, toWrite } from '../resources/database.ts'
+import { NO_RESOURCES } from '../resources/overlay.ts'
 import { type EmittedEvents, EventFeed } from './event-feed.ts'
 
 const event = (n: number) => ({ $class: 'org.test.Moved', eventId: `e${n}`, n })
@@ -13,18 +11,31 @@ const record = (kind: 'create' | 'update', type: string, ...numbers: number[]): 
   toWrite(kind, { type, id: 'x' }, { eventsEmitted: numbers.map(event) })
 const HISTORIAN = systemType('HistorianRecord')
 
+/** Returns the text of the entry that records `change`. */
+function entryOf(change: ResourceChange, db = 'net'): string {
+  const id = formatItemId(change.target)
+  const about =
+    change.kind === 'delete'
+      ? { id, method: 'delete_item' }
+      : { item: { id, resource: change.resource }, method: `${change.kind}_item` }
+  return canonicalJson({ by: { sub: 'ann' }, db, ...about, serverid: 1 })
+}
+
 /** Returns the event feed of a chain; `changes` has one list per block. Each read returns at most two blocks. */
 function feedOf(...changes: ResourceChange[][]): EventFeed {
-  const database = {
-    async readChanges(from: number): Promise<{ blocks: NetworkBlock[]; next: number }> {
-      const page = changes.slice(from, from + 2)
-      const none = { deployed: null, removed: false }
-      const blocks = page.map((list, at) => ({ height: from + at, changes: list, ...none }))
-      return { blocks, next: from + page.length }
+  const ledger = {
+    databaseCreated: async () => -1,
+    async *blocks(from: number) {
+      const others = entryOf(record('create', HISTORIAN, 9), 'network')
+      const page = changes.slice(from, from + 2).map((list, at) => ({
+        height: from + at,
+        entries: [others, ...list.map((change) => entryOf(change))],
+      }))
+      if (page.length > 0) yield page
     },
   }
-  // `EventFeed` calls only `readChanges`.
-  return new EventFeed(database as ResourceDatabase)
+  // The feed calls only these functions.
+  return new EventFeed(new ResourceDatabase('net', ledger as unknown as LedgerReader, NO_RESOURCES))
 }
 
 /** Returns the ids of all events recorded at `height` or later, with the height of their block. */
@@ -59,9 +70,8 @@ it('passes the events of each block to each listener until the listener stops', 
   feed.publish(5, [event(1)])
   stop()
   feed.publish(6, [event(2)])
-  const text = '{"$class":"org.test.Moved","eventId":"e1","n":1}'
-  const emitted = { type: 'org.test.Moved', id: 'e1', content: event(1), text }
-  expect(received).toEqual([{ height: 5, events: [emitted] }])
+  const bytes = Buffer.from('{"$class":"org.test.Moved","eventId":"e1","n":1}')
+  expect(received).toEqual([{ height: 5, events: [{ type: 'org.test.Moved', id: 'e1', bytes }] }])
 })
 
 it('sends the events of a block once, even if `follow` receives the block again after a failure', async () => {

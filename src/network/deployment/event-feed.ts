@@ -1,16 +1,14 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { StoreError } from '../../ledger/core.ts'
-import { systemType } from '../model/system.ts'
 import type { ResourceDatabase } from '../resources/database.ts'
 
 export interface EmittedEvent {
   /** Qualified name of the event's type. */
   readonly type: string
   readonly id: string
-  readonly content: JsonObject
-  /** `content` as canonical JSON. */
-  readonly text: string
+  /** The event as canonical JSON in UTF-8: one copy for all receivers, because an event may have 10 MB. */
+  readonly bytes: Buffer
 }
 
 /** The events of one block of the ledger. */
@@ -74,18 +72,14 @@ export class EventFeed {
    * block read, or `height` if there is no such block.
    */
   async readRecorded(height: number): Promise<RecordedEvents> {
-    const { blocks, next } = await this.#database.readChanges(height)
-    const emitted = blocks.flatMap((block): EmittedEvents[] => {
-      const events = block.changes.flatMap((change) => {
-        if (change.kind !== 'create' || change.target.type !== HISTORIAN_RECORD) return []
-        const { eventsEmitted } = change.resource
-        return Array.isArray(eventsEmitted) ? eventsEmitted.filter(isJsonObject) : []
-      })
-      return events.length === 0
-        ? []
-        : [{ height: block.height, events: events.map(toEmittedEvent) }]
+    const found = new Map<number, EmittedEvent[]>()
+    const next = await this.#database.readRecords(height, (block, { eventsEmitted }) => {
+      const events = found.get(block) ?? []
+      found.set(block, events)
+      if (!Array.isArray(eventsEmitted)) return
+      events.push(...eventsEmitted.filter(isJsonObject).map(toEmittedEvent))
     })
-    return { emitted, next }
+    return { emitted: Array.from(found, ([block, events]) => ({ height: block, events })), next }
   }
 
   #emit(emitted: EmittedEvents): void {
@@ -93,9 +87,8 @@ export class EventFeed {
   }
 }
 
-const HISTORIAN_RECORD = systemType('HistorianRecord')
-
 function toEmittedEvent(content: JsonObject): EmittedEvent {
   const { $class, eventId } = content
-  return { type: String($class), id: String(eventId), content, text: canonicalJson(content) }
+  const bytes = Buffer.from(canonicalJson(content))
+  return { type: String($class), id: String(eventId), bytes }
 }

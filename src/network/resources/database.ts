@@ -1,5 +1,6 @@
 import { canonicalJson, canonicalString } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { turn } from '../../base/turn.ts'
 import {
   compareByOrder,
   type OrderTerm,
@@ -198,6 +199,8 @@ export interface ResourceReader {
   count(selection: Selection): Promise<number>
 }
 
+/** Characters of records after which other requests are served. */
+const TURN_CHARACTERS = 65_536
 /** Maximum resources that are checked against the access rules at a time. */
 const BATCH_ROWS_MAX = 256
 /** Characters of resources after which a batch ends. */
@@ -356,29 +359,55 @@ export class ResourceDatabase implements ResourceReader {
    * after the last block read, or `height` if there is no such block.
    */
   async readChanges(height: number): Promise<{ blocks: NetworkBlock[]; next: number }> {
-    const created = await this.#ledger.databaseCreated(this.name)
-    if (created === null) return { blocks: [], next: height }
-    const from = Math.max(height, unpackHeight(created))
-    // Reads one page only. A page has fewer blocks if they are large.
-    for await (const page of this.#ledger.blocks(from)) {
-      const blocks = page.flatMap((block) => this.#recordedChanges(block, created))
-      return { blocks, next: from + page.length }
-    }
-    return { blocks: [], next: height }
+    const { page, next } = await this.#readPage(height)
+    return { blocks: page.flatMap(toNetworkBlock), next }
   }
 
-  /** `created` is the position of the database's creation. Earlier entries belong to another one of this name. */
-  #recordedChanges({ height, entries }: RawBlock, created: number): NetworkBlock[] {
-    // Checks the name before parsing, because in many ledgers most entries belong to other databases.
-    const own = entries
-      .filter((text, at) => packPosition(height, at) > created && text.includes(this.name))
-      .map(parseStored)
-      .filter(({ db }) => db === this.name)
-    if (own.length === 0) return []
-    const items = own.map(({ item }) => item).filter(isJsonObject)
-    const deployed = items.find(({ archive }) => typeof archive === 'string') ?? null
-    const removed = items.some((item) => item.removed === true)
-    return [{ height, changes: own.flatMap(toResourceChanges), deployed, removed }]
+  /**
+   * Calls `take` with each historian record with events that one page of blocks creates, starting at `height`. Parses few
+   * records in one event-loop iteration. Returns the next height, as `readChanges` does.
+   */
+  async readRecords(
+    height: number,
+    take: (height: number, record: JsonObject) => void,
+  ): Promise<number> {
+    const { page, next } = await this.#readPage(height)
+    let characters = 0
+    for (const block of page) {
+      for (const text of block.entries) {
+        const isRecord = findItemId(text)?.startsWith(`${HISTORIAN_RECORD}#`) === true
+        if (!isRecord || !text.includes('"eventsEmitted":[{')) continue
+        characters += text.length
+        if (characters > TURN_CHARACTERS) {
+          await turn()
+          characters = 0
+        }
+        const { method, item } = parseStored(text)
+        const record = isJsonObject(item) ? item.resource : null
+        if (method === 'create_item' && isJsonObject(record)) take(block.height, record)
+      }
+    }
+    return next
+  }
+
+  /** Reads one page of blocks, with only the entries of this database. A page has fewer blocks if they are large. */
+  async #readPage(height: number): Promise<{ page: RawBlock[]; next: number }> {
+    const created = await this.#ledger.databaseCreated(this.name)
+    if (created === null) return { page: [], next: height }
+    const from = Math.max(height, unpackHeight(created))
+    for await (const blocks of this.#ledger.blocks(from)) {
+      // Checks the name before parsing, because in many ledgers most entries belong to other databases. Entries before the
+      // creation belong to another database of this name.
+      const page = blocks.map(({ height: at, entries }) => ({
+        height: at,
+        entries: entries.filter(
+          (text, index) =>
+            packPosition(at, index) > created && parseEntryHead(text)?.db === this.name,
+        ),
+      }))
+      return { page, next: from + blocks.length }
+    }
+    return { page: [], next: height }
   }
 
   #filter(type: TypeDeclaration, where: Where | null) {
@@ -396,6 +425,16 @@ export class ResourceDatabase implements ResourceReader {
     const of = where === null ? [ofType] : [ofType, inResource(where)]
     return { where: { kind: 'all' as const, of }, fields: null, resolve: false }
   }
+}
+
+/** Returns the changes in the entries of a block, or none without entries. */
+function toNetworkBlock({ height, entries }: RawBlock): NetworkBlock[] {
+  if (entries.length === 0) return []
+  const own = entries.map(parseStored)
+  const items = own.map(({ item }) => item).filter(isJsonObject)
+  const deployed = items.find(({ archive }) => typeof archive === 'string') ?? null
+  const removed = items.some((item) => item.removed === true)
+  return [{ height, changes: own.flatMap(toResourceChanges), deployed, removed }]
 }
 
 /** Returns the ledger entry for a change. */

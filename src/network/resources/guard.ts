@@ -51,7 +51,7 @@ export interface GuardParts {
   readonly evaluate: EvaluateCondition
   /** See `ConditionRequest`. */
   readonly nowMs: number
-  /** Runs the reading of a page and the evaluation of conditions for it, when there is memory for the page. */
+  /** Runs the evaluation of conditions, and the reading of a page for it, when there is memory for the page. */
   readonly inTurn?: <Result>(work: () => Promise<Result>) => Promise<Result>
 }
 
@@ -109,7 +109,7 @@ export class Guard implements ResourceReader {
   /** Returns a guard that checks the rights of the same caller during `transaction`, and reads from `database`. */
   within(transaction: Resource, database = this.database): Guard {
     const { definition, caller } = this
-    const parts = { evaluate: this.#evaluate, nowMs: this.#nowMs }
+    const parts = { evaluate: this.#evaluate, nowMs: this.#nowMs, inTurn: this.#inTurn }
     return new Guard({ definition, caller, database, ...parts }, transaction)
   }
 
@@ -125,7 +125,8 @@ export class Guard implements ResourceReader {
     const instance = this.#instance(target)
     const all = this.#control.allowsAll(operation, instance.type, this.#context)
     if (all !== null) return all
-    const [allowed] = await this.#decide(operation, [{ ...instance, content }])
+    const decide = () => this.#decide(operation, [{ ...instance, content }])
+    const [allowed] = await this.#inTurn(decide)
     return allowed === true
   }
 
