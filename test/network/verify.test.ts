@@ -125,6 +125,36 @@ it('verifies a network across upgrades, and finds a write that no processor made
   ])
 })
 
+it('replays the reads of transactions to which a later upgrade added a member', async () => {
+  const files = {
+    'lib/look.js': `async function onNote() {}
+      async function onLook(tx) {
+        const notes = await (await getTransactionRegistry('org.test.Note')).getAll()
+        const found = await query('notes')
+        tx.thing.seen = [...notes, ...found].map(({ text, tag }) => text + tag).join()
+        await (await getAssetRegistry('org.test.Thing')).update(tx.thing)
+      }`,
+    'queries.qry': 'query notes { statement: SELECT org.test.Note ORDER BY [text DESC] }',
+  }
+  const model = (tag: string) => `namespace org.test
+    asset Thing identified by id { o String id o String seen optional }
+    transaction Note { o String text ${tag} }
+    transaction Look { --> Thing thing }`
+  const node = await gateway({ deploy: [networkOf(model(''), files)] })
+  await node.send('POST', '/api/Thing', { id: 'a' })
+  const seen = async () => {
+    expect((await node.send('POST', '/api/Look', { thing: 'a' })).status).toBe(200)
+    return (await node.send('GET', '/api/Thing/a')).json.seen
+  }
+  await node.send('POST', '/api/Note', { text: 'x' })
+  expect(await seen()).toBe('xundefined,xundefined')
+  const next = networkOf(model('o String tag default="t"'), files, { version: '2.0.0' })
+  await node.networks.upgrade(next, [])
+  await node.send('POST', '/api/Note', { text: 'y' })
+  expect(await seen()).toBe('xt,yt,yt,xt')
+  expect((await node.networks.verify('test-network', () => {})).finding).toBeNull()
+})
+
 it('ignores the entries of a deleted database that had the name of the network', async () => {
   const folder = await folderOf()
   const ledger = await openLedger({ folder, clock: new HandClock() })

@@ -12,6 +12,10 @@ import {
   type ResourceDatabase,
   toWrite,
 } from '../resources/database.ts'
+import { RESOURCES_MAX } from '../resources/instances.ts'
+
+/** Maximum characters of all updates of an upgrade, which must fit into one block. */
+const CHARACTERS_MAX = 64 * 1024 * 1024
 
 /** A value for a new field of stored resources. */
 export interface FieldDefault {
@@ -38,7 +42,7 @@ export function parseFieldDefault(text: string): FieldDefault | null {
  * Validates every resource of `database` against the model of `next`, which replaces `current`. Returns the updates that
  * fill new fields, also of nested objects, from `defaults` and from the model's defaults. All other members must stay as
  * they are: an upgrade only adds members.
- * Errors: UPGRADE_INVALID with the problems found, up to PROBLEMS_MAX.
+ * Errors: UPGRADE_INVALID with the problems found, up to PROBLEMS_MAX; UNIT_TOO_LARGE.
  */
 export async function planUpgrade(
   database: ResourceDatabase,
@@ -48,6 +52,7 @@ export async function planUpgrade(
 ): Promise<ResourceChange[]> {
   const changes: ResourceChange[] = []
   const problems: Problem[] = []
+  let characters = 0
   for await (const page of database.items()) {
     for (const { id, text } of page) {
       const target = parseItemId(id)
@@ -61,7 +66,9 @@ export async function planUpgrade(
         )
       } else if (canonicalJson(upgraded) !== canonicalJson(stored)) {
         changes.push(toWrite('update', target, upgraded))
+        characters += text.length
       }
+      if (changes.length > RESOURCES_MAX || characters > CHARACTERS_MAX) throw tooLarge()
       if (problems.length >= PROBLEMS_MAX) throw refused(problems)
     }
   }
@@ -115,7 +122,8 @@ function withDefaults(
   for (const [name, member] of Object.entries(value)) filled[name] = nested(member)
   const type = next.model.type(String(value.$class))
   for (const { type: name, field, value: preset } of defaults) {
-    if (type !== null && hasName(type, name)) filled[field] ??= preset
+    const isMissing = type !== null && hasName(type, name) && !Object.hasOwn(filled, field)
+    if (isMissing) filled[field] = preset
   }
   return filled
 }
@@ -150,6 +158,11 @@ function hasName(type: TypeDeclaration, name: string): boolean {
     if (at.name === name || at.qualifiedName === name) return true
   }
   return false
+}
+
+function tooLarge(): NetworkError {
+  const message = `the upgrade would change more than ${RESOURCES_MAX} resources, or more than ${CHARACTERS_MAX} characters, in one block; make new fields optional`
+  return new NetworkError('UNIT_TOO_LARGE', message)
 }
 
 function refused(problems: readonly Problem[]): NetworkError {

@@ -79,7 +79,8 @@ export interface StoredResource {
   readonly id: string
   /** The resource as canonical JSON. */
   readonly text: string
-  /** The packed position of the entry that created or last updated the resource. */
+  /** The packed position of the entry that created the resource, and of the one that changed it last. */
+  readonly created: number
   readonly revision: number
 }
 
@@ -275,8 +276,8 @@ export class ResourceDatabase implements ResourceReader {
     const itemId = formatItemId(target)
     const item = await this.#ledger.readItem(this.name, itemId)
     if (item === null) return null
-    const { text, revision } = item
-    return { id: target.id, text: sliceResource(itemId, text), revision }
+    const { text, created, revision } = item
+    return { id: target.id, text: sliceResource(itemId, text), created, revision }
   }
 
   /** Lists revisions of a resource, as `StoreReader.revisions` does. */
@@ -287,11 +288,6 @@ export class ResourceDatabase implements ResourceReader {
       ...{ position, timestamp, kind: REVISION_KINDS[kind] },
       text: text === null ? null : sliceResource(itemId, text),
     }))
-  }
-
-  /** Returns the packed position of the entry that created a resource, or null if the resource does not exist. */
-  async created(target: Target): Promise<number | null> {
-    return (await this.#ledger.readItem(this.name, formatItemId(target)))?.created ?? null
   }
 
   /** Lists the transactions of the network in the block at `height`. */
@@ -317,9 +313,10 @@ export class ResourceDatabase implements ResourceReader {
     const sorted = { ...this.#filter(type, where), limit, offset, order: itemOrder(order) }
     // Empties the page, so that its items are not in memory until the next page is read.
     const resources = (page: FoundItem[]) =>
-      page.splice(0).map(({ id, text, revision }) => ({
+      page.splice(0).map(({ id, text, created, revision }) => ({
         id: decodeId(id.slice(from.length)),
         text: sliceResource(id, text ?? ''),
+        created,
         revision,
       }))
     for await (const page of await this.#ledger.findItems(this.name, sorted, true)) {

@@ -90,7 +90,7 @@ async function findFirst(
     const [oldest] = await database.revisions(target, { newestFirst: false, limit: 1 })
     return oldest?.position ?? null
   }
-  return (await guard.read(target)) === null ? null : database.created(target)
+  return (await guard.read(target))?.created ?? null
 }
 
 /** Yields the revisions from position `first` on that the caller may read, page by page. */

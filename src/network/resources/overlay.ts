@@ -19,9 +19,10 @@ export class Overlay implements ResourceReader {
     const { type, id } = change.target
     const ofType = this.#changed.get(type) ?? new Map<string, Changed>()
     this.#changed.set(type, ofType)
-    // The revision is -1, because the change is not recorded yet.
-    const stored = change.kind === 'delete' ? null : { id, text: change.text, revision: -1 }
-    ofType.set(id, { stored, sequence })
+    // The positions are -1, because the change is not recorded yet.
+    const stored = { id, created: -1, revision: -1 }
+    const made = change.kind === 'delete' ? null : { ...stored, text: change.text }
+    ofType.set(id, { stored: made, sequence })
   }
 
   /** Removes the changes up to `sequence`, because the reader `below` now contains them. */

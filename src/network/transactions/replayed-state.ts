@@ -1,9 +1,10 @@
-import { unpackHeight } from '../../ledger/core.ts'
+import { packPosition, unpackHeight } from '../../ledger/core.ts'
 import type { Model, Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import {
   countRows,
   type ResourceChange,
+  type ResourceDatabase,
   type ResourceReader,
   type Selection,
   type StoredResource,
@@ -20,7 +21,7 @@ export class ReplayedState {
   readonly reader: Overlay
 
   /** `newest` reads the newest state of the network. */
-  constructor(newest: ResourceReader) {
+  constructor(newest: NewestState) {
     this.#earlier = new EarlierRecords(newest)
     this.#resources = new Overlay(this.#earlier)
     this.reader = new Overlay(this.#resources)
@@ -46,17 +47,19 @@ export class ReplayedState {
   }
 }
 
+type NewestState = Pick<ResourceDatabase, 'read' | 'select' | 'revisions'>
+
 /**
- * Reads the registries, and the transactions and historian records in the blocks before `height`. Both never change,
- * so they are read from the newest state.
+ * Reads the registries, and the transactions and historian records in the blocks before `height`. They are read from the
+ * newest state, because only an upgrade changes them: it adds members to transactions.
  */
 class EarlierRecords implements ResourceReader {
-  readonly #newest: ResourceReader
+  readonly #newest: NewestState
   height = 0
   #model: Model | null = null
   #registries = NO_RESOURCES
 
-  constructor(newest: ResourceReader) {
+  constructor(newest: NewestState) {
     this.#newest = newest
   }
 
@@ -73,7 +76,7 @@ class EarlierRecords implements ResourceReader {
   async read(target: Target): Promise<StoredResource | null> {
     if (!this.isRecord(target.type)) return this.#registries.read(target)
     const stored = await this.#newest.read(target)
-    return stored !== null && this.#isEarlier(stored) ? stored : null
+    return stored === null ? null : this.#earlier(target.type, stored)
   }
 
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
@@ -98,12 +101,24 @@ class EarlierRecords implements ResourceReader {
   }
 
   async *#pages(selection: Selection): AsyncGenerator<StoredResource[]> {
+    const { qualifiedName } = selection.type
     for await (const page of this.#newest.select({ ...selection, limit: null, offset: 0 })) {
-      yield page.splice(0).filter((stored) => this.#isEarlier(stored))
+      const earlier: StoredResource[] = []
+      for (const stored of page.splice(0)) {
+        const record = await this.#earlier(qualifiedName, stored)
+        if (record !== null) earlier.push(record)
+      }
+      yield earlier
     }
   }
 
-  #isEarlier({ revision }: StoredResource): boolean {
-    return unpackHeight(revision) < this.height
+  /** Returns `stored`, a record of `type`, as it was before the block at `height`, or null if it did not exist. */
+  async #earlier(type: string, stored: StoredResource): Promise<StoredResource | null> {
+    if (unpackHeight(stored.revision) < this.height) return stored
+    if (unpackHeight(stored.created) >= this.height) return null
+    const range = { newestFirst: true, after: packPosition(this.height, 0), limit: 1 }
+    const [former] = await this.#newest.revisions({ type, id: stored.id }, range)
+    const { text = null, position = -1 } = former ?? {}
+    return text === null ? null : { ...stored, text, revision: position }
   }
 }
