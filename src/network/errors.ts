@@ -1,6 +1,6 @@
 import { CodedError } from '../base/coded-error.ts'
 import type { SourceFinding } from './language/source.ts'
-import type { Problem } from './model/validation.ts'
+import { PROBLEMS_MAX, type Problem } from './model/validation.ts'
 
 export type NetworkErrorCode =
   | 'NETWORK_UNREADABLE' // not a directory or archive of a network, or an archive with unsafe paths
@@ -29,6 +29,13 @@ export type NetworkErrorCode =
   | 'UNIT_TOO_LARGE' // more resources than fit into one block
   | 'NETWORK_BUSY'
 
+/** Maximum characters of a message or path. A longer one, which quotes a long text of a request, is cut. */
+const TEXT_LENGTH_MAX = 5_000
+
+function cut(text: string): string {
+  return text.length > TEXT_LENGTH_MAX ? `${text.slice(0, TEXT_LENGTH_MAX)}…` : text
+}
+
 export interface NetworkErrorDetails {
   readonly problems?: readonly Problem[]
   readonly findings?: readonly SourceFinding[]
@@ -37,14 +44,16 @@ export interface NetworkErrorDetails {
 
 export class NetworkError extends CodedError<NetworkErrorCode> {
   override readonly name = 'NetworkError'
-  /** Problems of a request or of stored resources. */
+  /** Problems of a request or of stored resources, at most PROBLEMS_MAX. */
   readonly problems: readonly Problem[]
   /** Findings in a network's files. */
   readonly findings: readonly SourceFinding[]
 
   constructor(code: NetworkErrorCode, message: string, details: NetworkErrorDetails = {}) {
-    super(code, message, details.cause === undefined ? {} : { cause: details.cause })
-    this.problems = details.problems ?? []
+    super(code, cut(message), details.cause === undefined ? {} : { cause: details.cause })
+    this.problems = (details.problems ?? []).slice(0, PROBLEMS_MAX).map((each) => ({
+      ...{ code: each.code, path: cut(each.path), message: cut(each.message) },
+    }))
     this.findings = details.findings ?? []
   }
 }

@@ -209,3 +209,29 @@ it('rejects include=resolve for a graph with exponentially many relationship pat
   const { status, json } = await node.send('GET', '/api/Thing/net0?filter[include]=resolve')
   expect([status, json.error.code]).toEqual([400, 'FILTER_INVALID'])
 })
+
+it('sends short errors about long names, long ids and many unknown parameters', async () => {
+  const long = 'x'.repeat(2_000_000)
+  const names = Array.from({ length: 100_000 }, (_, n) => [`p${n}`, 1])
+  const text = 'SELECT org.test.Thing'
+  const requests: [string, string, object][] = [
+    ['POST', 'Thing', { id: 'z', [long]: 1 }],
+    ['POST', 'Thing', { id: 'z', next: [`${long}#1`] }],
+    ['DELETE', 'Thing', [long, long]],
+    ['POST', 'system/query', { query: text, [long]: 1 }],
+    ['POST', 'system/query', { query: text, parameters: Object.fromEntries(names) }],
+  ]
+  for (const [method, path, body] of requests) {
+    const reply = await node.send(method, `/api/${path}`, body)
+    expect([path, Math.floor(reply.status / 100)]).toEqual([path, 4])
+    expect(reply.text.length).toBeLessThan(20_000)
+  }
+})
+
+it('answers half of a surrogate pair in a filter and in a query', async () => {
+  const where = encodeURIComponent('{"where":{"next":"\\ud800"}}')
+  expect((await node.send('GET', `/api/Thing?filter=${where}`)).status).toBe(400)
+  const query = 'SELECT org.test.Move WHERE (thing == "\\ud800")'
+  const { status, text } = await node.send('POST', '/api/system/query', { query })
+  expect([status, text]).toEqual([200, '[]'])
+})

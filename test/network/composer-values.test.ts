@@ -208,3 +208,27 @@ it('an array of transactions is submitted one by one, up to the first that fails
     { code: 'ITEM_TOO_LARGE', message: expect.stringMatching(/^transaction 1 of .* 1 before it/) },
   ])
 })
+
+it('a missing member whose name every JavaScript object has stays missing', async () => {
+  const model = `namespace org.race
+asset Car identified by id {
+  o String id
+  o String constructor optional
+  o String toString optional
+  o Integer valueOf optional
+  o Integer laps default=0
+}
+transaction Lap { o String car }`
+  const lib = `async function onLap(tx) {
+    const cars = await getAssetRegistry('org.race.Car')
+    const car = await cars.get(tx.car)
+    car.laps += 1
+    car.validate()
+    await cars.update(car)
+  }`
+  const node = await gateway({ deploy: [networkOf(model, { 'lib/lap.js': lib })] })
+  await node.send('POST', '/api/Car', { id: 'a' })
+  expect((await node.send('POST', '/api/Lap', { car: 'a' })).status).toBe(200)
+  const { json } = await node.send('GET', '/api/Car/a')
+  expect(json).toEqual({ $class: 'org.race.Car', id: 'a', laps: 1 })
+})

@@ -53,6 +53,14 @@ it('rejects a default that its regular expression cannot match in time', () => {
   expect(errorsIn(model(text))).toEqual([`2:24 ${message}`])
 })
 
+it('rejects a default that cannot be recorded', () => {
+  const text = 'concept C {\no String s default="\\ud800"\no Double d default=1e999 }'
+  expect(errorsIn(model(text))).toEqual([
+    '3:12 the default of s must be a string in quotes, without half of a surrogate pair',
+    '4:12 the default of d must be a number',
+  ])
+})
+
 it.each([
   ['unclosed doc comments', `\`${repeated('/** ')}\``],
   ['spaces after “function”', `/** @return */ (function${repeated(' ')}() {})`],

@@ -1,5 +1,5 @@
 // Features of the modelling language, and the errors of invalid networks.
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { JsonObject } from '../../src/base/json.ts'
 import { checkNetwork, formatFinding, type NetworkDefinition } from '../../src/network/index.ts'
 import {
@@ -8,6 +8,7 @@ import {
   parseTarget,
 } from '../../src/network/model/model.ts'
 import { checkInstance } from '../../src/network/model/validation.ts'
+import { requireResources, requireType } from '../../src/network/resources/instances.ts'
 import { networkOf } from '../support/gateway.ts'
 
 const ALL =
@@ -394,4 +395,20 @@ function f() {}`
     ])
     expect(definition?.rules).toBeNull()
   })
+})
+
+it('the regular expressions of a model may take two seconds for all resources of a request', () => {
+  const definition = networkOf(`namespace org.test
+    participant Person identified by name { o String name regex=/^[a-z]+$/ }`)
+  const type = requireType(definition.model, 'org.test.Person')
+  const people = (count: number) => Array.from({ length: count }, (_, n) => ({ name: 'abcd'[n] ?? '' }))
+  let nowMs = 0
+  // Each match takes one second.
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => {
+    nowMs += 1_000
+    return nowMs
+  })
+  onTestFinished(() => clock.mockRestore())
+  expect(requireResources(people(3), type, definition)).toHaveLength(3)
+  expect(() => requireResources(people(4), type, definition)).toThrow('takes too long to match')
 })

@@ -185,7 +185,9 @@ function checkedDefault(
   }
   switch (primitive) {
     case 'String':
-      return typeof value === 'string' ? value : wrong('a string in quotes')
+      return typeof value === 'string' && value.isWellFormed()
+        ? value
+        : wrong('a string in quotes, without half of a surrogate pair')
     case 'Boolean':
       return typeof value === 'boolean' ? value : wrong('true or false')
     case 'DateTime':
@@ -193,7 +195,7 @@ function checkedDefault(
         (typeof value === 'string' ? normalizeInstant(value) : null) ?? wrong('a date and time')
       )
     case 'Double':
-      return typeof value === 'number' ? value : wrong('a number')
+      return Number.isFinite(value) ? value : wrong('a number')
     case 'Integer':
     case 'Long':
       return Number.isSafeInteger(value) ? value : wrong('an integer')

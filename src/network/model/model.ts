@@ -134,6 +134,7 @@ export function parseRelationship(
   declared: TypeDeclaration,
   model: Model,
 ): Target | string {
+  if (!text.isWellFormed()) return 'the text contains half of a surrogate pair'
   const rest = text.startsWith(SCHEME) ? text.slice(SCHEME.length) : text
   const hash = rest.indexOf('#')
   if (hash === -1) {

@@ -125,9 +125,14 @@ function isQuick(source: string): boolean {
   return !/\)[*+?{]/.test(source) && (source.match(/[*+?{]/g)?.length ?? 0) <= 2
 }
 
+/** Maximum milliseconds to match all strings of a request with regular expressions. */
+const MATCHING_MS_MAX = 2_000
+
 export interface Strictness {
   /** Whether the values of Integer and Long properties must be integers. If not, 1.5 becomes 1. */
   readonly strictNumbers: boolean
+  /** The time spent on regular expressions so far, for all instances of a request. Absent for a single instance. */
+  readonly matching?: { ms: number }
 }
 
 /** A normalized instance, or all problems of an invalid instance. */
@@ -161,10 +166,12 @@ class InstanceChecker {
   readonly #steps: (string | number)[] = []
   readonly #model: Model
   readonly #strictNumbers: boolean
+  readonly #matching: { ms: number }
 
-  constructor(model: Model, { strictNumbers }: Strictness) {
+  constructor(model: Model, { strictNumbers, matching = { ms: 0 } }: Strictness) {
     this.#model = model
     this.#strictNumbers = strictNumbers
+    this.#matching = matching
   }
 
   instance(value: JsonObject, declared: TypeDeclaration): JsonObject | null {
@@ -253,7 +260,7 @@ class InstanceChecker {
       case 'Boolean':
         return typeof value === 'boolean' ? value : this.#wrongType(property)
       case 'String':
-        if (typeof value !== 'string') return this.#wrongType(property)
+        if (typeof value !== 'string' || !value.isWellFormed()) return this.#wrongType(property)
         return this.#text(value, property)
       case 'DateTime': {
         if (typeof value !== 'string') return this.#wrongType(property)
@@ -273,7 +280,10 @@ class InstanceChecker {
   }
 
   #text(value: string, { regex }: Property): Json {
-    const matches = regex === null || matchesPattern(regex, value)
+    if (regex === null) return value
+    const startedMs = performance.now()
+    const matches = this.#matching.ms > MATCHING_MS_MAX ? null : matchesPattern(regex, value)
+    this.#matching.ms += performance.now() - startedMs
     if (matches === true) return value
     const message = matches === null ? 'takes too long to match' : 'must match'
     return this.#wrong('PATTERN_MISMATCH', `${message} ${regex}`)

@@ -64,8 +64,9 @@ export function requireResources(
   requireListLength(body)
   const resources: Resource[] = []
   const problems: Problem[] = []
+  const shared = { ...rules, matching: { ms: 0 } }
   for (const [index, value] of body.entries()) {
-    const checked = checkedResource(value, type, rules, pointer('', index))
+    const checked = checkedResource(value, type, shared, pointer('', index))
     if (Array.isArray(checked)) problems.push(...checked)
     else resources.push(checked)
     if (problems.length >= PROBLEMS_MAX) break
@@ -117,7 +118,7 @@ function checkedResource(
 /** Returns `value` with the id from the path. Errors: RESOURCE_ID_MISMATCH if `value` has another id. */
 export function withId(value: JsonObject, { identifier }: TypeDeclaration, id: string): JsonObject {
   const name = identifier ?? ''
-  const given = value[name] ?? id
+  const given = (Object.hasOwn(value, name) ? value[name] : null) ?? id
   if (given === id) return { ...value, [name]: id }
   const message = `the id in the body differs from the id in the path, '${id}'`
   throw new NetworkError('RESOURCE_ID_MISMATCH', message)

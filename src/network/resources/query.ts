@@ -3,7 +3,7 @@ import { compareByOrder, matches, type SortValue, toSortValues } from '../../fil
 import { NetworkError } from '../errors.ts'
 import type { RowLimit } from '../language/query-parser.ts'
 import type { Model } from '../model/model.ts'
-import { type Problem, pointer } from '../model/validation.ts'
+import { PROBLEMS_MAX, type Problem, pointer } from '../model/validation.ts'
 import type { NamedQuery } from '../queries/check.ts'
 import {
   type Arguments,
@@ -157,6 +157,7 @@ function requireArguments(
     problems.push({ path: pointer('', name), code, message })
   }
   for (const name of Object.keys(request)) {
+    if (problems.length >= PROBLEMS_MAX) break
     if (parameters.has(name)) continue
     const message = `the query has no parameter ${name.slice(0, 64)}`
     problems.push({ path: pointer('', name), code: 'UNKNOWN_PROPERTY', message })

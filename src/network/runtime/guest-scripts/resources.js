@@ -179,7 +179,7 @@ class Identified extends Typed {
 /** Copies the members of `json` to `values`. */
 function fill(values, { entries }, json) {
   for (const [name, property] of entries) {
-    const member = json[name]
+    const member = Object.hasOwn(json, name) ? json[name] : null
     if (member === undefined || member === null) continue
     values[name] = property.array
       ? Array.from(member, (element) => memberValue(property, element))

@@ -95,7 +95,7 @@ function requireValid(instance, above) {
     throw new Error(`Instance ${shownId} has an empty identifier.`)
   }
   for (const [key, property] of entries) {
-    const value = values[key]
+    const value = Object.hasOwn(values, key) ? values[key] : null
     if (value !== undefined && value !== null) requireField(property, key, value, shownId)
     // As in requests, a missing array is empty.
     else if (!property.optional && !property.array) {
