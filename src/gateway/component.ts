@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { acceptStrictJson, type HttpComponent } from '../http/index.ts'
 import type { Networks } from '../network/index.ts'
+import { JsonBody } from './api/bodies.ts'
 import { ALARMS, errorReply, gatewayStatuses, RETRIED } from './api/errors.ts'
 import { EventSockets, type EventSocketsDeps } from './api/event-sockets.ts'
 import { acceptUrlEncodedForms } from './api/forms.ts'
@@ -54,7 +55,7 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
     retried: RETRIED,
     refusalReply: errorReply,
     async register(app) {
-      acceptStrictJson(app)
+      acceptStrictJson(app, JsonBody.read)
       acceptUrlEncodedForms(app)
       app.addHook('preClose', async () => sockets.close())
       const startedMs = deps.clock.now()

@@ -119,14 +119,17 @@ export function readBody(
 }
 
 /**
- * Makes `app` accept only JSON bodies, parsed by `parseStrictJson`.
+ * Makes `app` accept only JSON bodies, read by `read`.
  *
  * An empty body leaves `request.body` undefined, for every Content-Type. The body `null` is rejected (400),
  * because Fastify also represents a missing optional body as null. Other content types are rejected (415),
  * because a form on another site could send them without a CORS preflight.
  * Errors: StrictJsonError and HttpRefusal, for the component's error reply.
  */
-export function acceptStrictJson(app: HttpApp): void {
+export function acceptStrictJson(
+  app: HttpApp,
+  read: (body: Buffer) => unknown = parseStrictJson,
+): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(['application/json', MERGE_PATCH], async (request: FastifyRequest) => {
     const body = await readBody(request)
@@ -134,7 +137,7 @@ export function acceptStrictJson(app: HttpApp): void {
     if (request.is404 || body.length === 0) return undefined
     const isMergePatch = request.headers['content-type']?.toLowerCase().startsWith(MERGE_PATCH)
     if (isMergePatch && request.method !== 'PATCH') throw ONLY_PATCH
-    const value = parseStrictJson(body)
+    const value = read(body)
     if (value === null) throw NULL_BODY
     return value
   })

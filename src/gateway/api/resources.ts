@@ -1,28 +1,26 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { CodedError } from '../../base/coded-error.ts'
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import {
-  disconnection,
-  HttpRefusal,
-  methodRefusal,
-  ReplyStream,
-  toPlainTag,
-} from '../../http/index.ts'
+import { disconnection, methodRefusal, ReplyStream, toPlainTag } from '../../http/index.ts'
 import {
   type BusinessNetwork,
   type Caller,
   type ExpectedRevisions,
   type Listing,
   type Made,
-  type Model,
   type NetworkChange,
   NetworkError,
-  type Problem,
   parsePosition,
   positionText,
   type TypeDeclaration,
 } from '../../network/index.ts'
-import { Form } from './forms.ts'
+import {
+  hasBracket,
+  parseArray,
+  requireArrayText,
+  requireBodyText,
+  requireIdsBody,
+  requireObjectText,
+} from './bodies.ts'
 
 export interface NetworkRequest {
   readonly request: FastifyRequest
@@ -51,11 +49,8 @@ export async function answerCollection(
   requireMethod(request, ['GET', 'HEAD', 'POST', ...(isTransaction ? [] : ['PUT', 'DELETE'])])
   switch (request.method) {
     case 'PUT': {
-      const result = await network.change(
-        { kind: 'updateAll', type: name, body: requireArrayBody(request) },
-        caller,
-      )
-      return withPosition(networkRequest, result).send(result.resources)
+      const text = requireArrayText(request)
+      return sendMade(networkRequest, { kind: 'updateAll', type: name, text })
     }
     case 'DELETE':
       return sendRemoved(networkRequest, {
@@ -69,29 +64,35 @@ export async function answerCollection(
     default:
       return sendListing(reply, await network.list(type, query, caller, disconnection(reply)))
   }
-  const body = requireJsonBody(request, network.definition.model, type)
-  if (isTransaction) {
-    const answer = Array.isArray(body)
-      ? await submitAll(networkRequest, type, body)
-      : await submitOne(networkRequest, type, body)
-    // Serialized here, because Fastify would send a returned string without quotes.
-    return reply.type(JSON_TYPE).send(JSON.stringify(answer))
-  }
-  const result = await network.change({ kind: 'create', type: name, body }, caller)
-  return withPosition(networkRequest, result).send(
-    Array.isArray(body) ? result.resources : result.resources[0],
-  )
+  const text = requireBodyText(request, network.definition.model, type)
+  if (!isTransaction) return sendMade(networkRequest, { kind: 'create', type: name, text })
+  const answer = hasBracket(text, '[')
+    ? await submitAll(networkRequest, type, requireSubmitted(text))
+    : await submitOne(networkRequest, type, text)
+  return reply.type(JSON_TYPE).send(answer)
 }
 
+/** Returns the result of a transaction as JSON; `text` is the transaction. */
 async function submitOne(
   networkRequest: NetworkRequest,
   type: TypeDeclaration,
-  body: Json,
-): Promise<Json> {
+  text: string,
+): Promise<string> {
   const { network, caller } = networkRequest
-  const { reply: answer, recorded } = await network.submit(type, body, caller)
+  const { reply: answer, recorded } = await network.submit(type, text, caller)
   if (recorded !== null) withPosition(networkRequest, recorded)
   return answer
+}
+
+/** Returns the texts of the transactions in a list. Errors: UNIT_TOO_LARGE, LIST_EMPTY, StrictJsonError. */
+function requireSubmitted(text: string): string[] {
+  const list = parseArray(text)
+  if (list.length > SUBMITTED_MAX) {
+    const message = `one request can submit at most ${SUBMITTED_MAX} transactions, but this request has ${list.length}`
+    throw new NetworkError('UNIT_TOO_LARGE', message)
+  }
+  if (list.length === 0) throw new NetworkError('LIST_EMPTY', 'the list is empty')
+  return list.map((each) => JSON.stringify(each))
 }
 
 /**
@@ -101,14 +102,9 @@ async function submitOne(
 async function submitAll(
   networkRequest: NetworkRequest,
   type: TypeDeclaration,
-  list: readonly Json[],
-): Promise<Json[]> {
-  if (list.length > SUBMITTED_MAX) {
-    const message = `one request can submit at most ${SUBMITTED_MAX} transactions, but this request has ${list.length}`
-    throw new NetworkError('UNIT_TOO_LARGE', message)
-  }
-  if (list.length === 0) throw new NetworkError('LIST_EMPTY', 'the list is empty')
-  const answers: Json[] = []
+  list: readonly string[],
+): Promise<string> {
+  const answers: string[] = []
   for (const [at, each] of list.entries()) {
     try {
       answers.push(await submitOne(networkRequest, type, each))
@@ -121,7 +117,7 @@ async function submitAll(
       throw new NetworkError(error.code, message, { problems, cause: error })
     }
   }
-  return answers
+  return `[${answers.join(',')}]`
 }
 
 export async function answerResource(
@@ -129,7 +125,7 @@ export async function answerResource(
   type: TypeDeclaration,
   id: string,
 ): Promise<FastifyReply> {
-  const { request, network, caller } = networkRequest
+  const { request } = networkRequest
   const { qualifiedName: name } = type
   const changes = type.kind === 'transaction' ? [] : ['PUT', 'PATCH', 'DELETE']
   requireMethod(request, ['GET', 'HEAD', ...changes])
@@ -137,13 +133,9 @@ export async function answerResource(
   switch (request.method) {
     case 'PUT':
     case 'PATCH': {
-      const body = requireObjectBody(request)
+      const text = requireObjectText(request)
       const isPatch = request.method === 'PATCH'
-      const result = await network.change(
-        { kind: 'update', type: name, id, body, isPatch, expects },
-        caller,
-      )
-      return withPosition(networkRequest, result).send(result.resources[0])
+      return sendMade(networkRequest, { kind: 'update', type: name, id, text, isPatch, expects })
     }
     case 'DELETE':
       return sendRemoved(networkRequest, { kind: 'remove', type: name, ids: [id], expects })
@@ -169,52 +161,6 @@ export async function answerRead(
 /** Checks that the method of a request is one of `methods`. Errors: 405 with the header `Allow`. */
 export function requireMethod({ method }: FastifyRequest, methods: readonly string[]): void {
   if (!methods.includes(method)) throw methodRefusal(methods)
-}
-
-/**
- * Returns the JSON of the body. A form becomes an instance of `type`. Errors: RESOURCE_INVALID if there is no body;
- * 415 for a form if `type` is missing.
- */
-function requireJsonBody({ body }: FastifyRequest, model?: Model, type?: TypeDeclaration): Json {
-  if (body instanceof Form) {
-    if (model !== undefined && type !== undefined) return body.toInstance(type, model)
-    throw new HttpRefusal(415, 'CONTENT_TYPE_UNKNOWN', 'this path does not accept forms; send JSON')
-  }
-  if (body === undefined || body === null)
-    throw invalidBody('MISSING', 'the body is missing; send JSON')
-  // The cast is safe, because the content type parsers produce only forms and JSON.
-  return body as Json
-}
-
-/** Returns the object in the body. Errors: RESOURCE_INVALID. */
-export function requireObjectBody(request: FastifyRequest): JsonObject {
-  const body = requireJsonBody(request)
-  if (isJsonObject(body)) return body
-  throw invalidBody('WRONG_TYPE', 'must be an object')
-}
-
-/** Returns the array in the body. Errors: RESOURCE_INVALID; 400 if the request has `If-Match`. */
-function requireArrayBody(request: FastifyRequest): readonly Json[] {
-  if (request.headers['if-match'] !== undefined) {
-    throw new HttpRefusal(400, 'REQUEST_INVALID', 'If-Match works only at the path of one resource')
-  }
-  const body = requireJsonBody(request)
-  if (Array.isArray(body)) return body
-  throw invalidBody('WRONG_TYPE', 'must be an array')
-}
-
-/** Returns the ids in the body. Errors: as for `requireArrayBody`. */
-function requireIdsBody(request: FastifyRequest): string[] {
-  return requireArrayBody(request).map((id, index) => {
-    if (typeof id === 'string') return id
-    throw invalidBody('WRONG_TYPE', 'must be an id (a string)', `/${index}`)
-  })
-}
-
-function invalidBody(code: Problem['code'], message: string, path = ''): NetworkError {
-  return new NetworkError('RESOURCE_INVALID', path === '' ? message : `${path}: ${message}`, {
-    problems: [{ path, code, message }],
-  })
 }
 
 /** Sends a list, with the total number of matches in `X-Total-Count`. */
@@ -262,6 +208,15 @@ function withPosition(
   return reply
     .header('ledger-position', `${serverId}/${positionText(position)}`)
     .header('etag', formatEtag(revision))
+}
+
+/** Makes a change, and sends the resources that it made. */
+async function sendMade(
+  networkRequest: NetworkRequest,
+  change: NetworkChange,
+): Promise<FastifyReply> {
+  const made = await networkRequest.network.change(change, networkRequest.caller)
+  return withPosition(networkRequest, made).type(JSON_TYPE).send(made.reply)
 }
 
 async function sendRemoved(

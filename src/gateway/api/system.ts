@@ -8,13 +8,8 @@ import {
   pointer,
   systemType,
 } from '../../network/index.ts'
-import {
-  answerRead,
-  type NetworkRequest,
-  requireMethod,
-  requireObjectBody,
-  sendListing,
-} from './resources.ts'
+import { requireObjectBody } from './bodies.ts'
+import { answerRead, type NetworkRequest, requireMethod, sendListing } from './resources.ts'
 
 export interface SystemDeps {
   readonly version: string

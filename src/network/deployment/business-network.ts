@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { Json, JsonObject } from '../../base/json.ts'
+import type { JsonObject } from '../../base/json.ts'
 import { Semaphore } from '../../base/semaphore.ts'
 import { turn } from '../../base/turn.ts'
 import { type Group, type HistoryRange, StoreError, toUnit } from '../../ledger/core.ts'
@@ -25,7 +25,6 @@ import {
   networkRemoved,
   requireType,
   resourceMissing,
-  submittedFields,
 } from '../resources/instances.ts'
 import {
   type Listing,
@@ -67,8 +66,8 @@ const WAITING_MS_MAX = 30_000
 
 /** The position of a request's changes, and the resources that the request created or replaced. */
 export interface Made extends WritePosition {
-  /** The resources in their stored form, in the order of the request. */
-  readonly resources: readonly Json[]
+  /** See `Decision`. */
+  readonly reply: string
 }
 
 export interface NetworkDeps {
@@ -239,22 +238,21 @@ export class BusinessNetwork {
   async change(change: NetworkChange, caller: Caller): Promise<Made> {
     const { reply, recorded } = await this.#pipeline.request(change, caller)
     if (recorded === null) throw new Error(`${change.kind} was not recorded`)
-    return { ...recorded, resources: Array.isArray(reply) ? reply : [] }
+    return { ...recorded, reply }
   }
 
   /**
-   * Submits a transaction: runs its processors, and records the transaction with all of their changes, or nothing.
+   * Submits a transaction, as JSON: runs its processors, and records the transaction with all of their changes, or nothing.
    * `reply` is the result of the processors if the type has `@returns`, otherwise the transaction. `recorded` is null
    * if the type has `@commit(false)`.
    * Errors: RESOURCE_INVALID, ACCESS_DENIED, TRANSACTION_FAILED, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
    */
   async submit(
     { qualifiedName: type }: TypeDeclaration,
-    given: Json,
+    text: string,
     caller: Caller,
   ): Promise<DurableOutcome> {
-    const fields = submittedFields(given)
-    return this.#pipeline.request({ kind: 'submit', type, fields }, caller)
+    return this.#pipeline.request({ kind: 'submit', type, text }, caller)
   }
 
   /**

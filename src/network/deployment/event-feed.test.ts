@@ -67,10 +67,11 @@ it('passes the events of each block to each listener until the listener stops', 
   const received: EmittedEvents[] = []
   const stop = feed.listen((emitted) => received.push(emitted))
   feed.publish(4, [])
-  feed.publish(5, [event(1)])
+  const text = '{"$class":"org.test.Moved","eventId":"e1","n":1}'
+  feed.publish(5, [{ type: 'org.test.Moved', id: 'e1', text }])
   stop()
-  feed.publish(6, [event(2)])
-  const bytes = Buffer.from('{"$class":"org.test.Moved","eventId":"e1","n":1}')
+  feed.publish(6, [{ type: 'org.test.Moved', id: 'e2', text }])
+  const bytes = Buffer.from(text)
   expect(received).toEqual([{ height: 5, events: [{ type: 'org.test.Moved', id: 'e1', bytes }] }])
 })
 

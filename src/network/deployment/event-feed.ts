@@ -1,7 +1,7 @@
-import { canonicalJson } from '../../base/canonical-json.ts'
-import { isJsonObject, type JsonObject } from '../../base/json.ts'
+import { isJsonObject } from '../../base/json.ts'
 import { StoreError } from '../../ledger/core.ts'
 import type { ResourceDatabase } from '../resources/database.ts'
+import { type EventText, toEventText } from '../transactions/messages.ts'
 
 export interface EmittedEvent {
   /** Qualified name of the event's type. */
@@ -46,7 +46,7 @@ export class EventFeed {
   }
 
   /** Sends the events of the block at `height` to the listeners. */
-  publish(height: number, events: readonly JsonObject[]): void {
+  publish(height: number, events: readonly EventText[]): void {
     if (events.length === 0 || this.#listeners.size === 0) return
     this.#emit({ height, events: events.map(toEmittedEvent) })
   }
@@ -77,7 +77,9 @@ export class EventFeed {
       const events = found.get(block) ?? []
       found.set(block, events)
       if (!Array.isArray(eventsEmitted)) return
-      events.push(...eventsEmitted.filter(isJsonObject).map(toEmittedEvent))
+      for (const event of eventsEmitted.filter(isJsonObject)) {
+        events.push(toEmittedEvent(toEventText(event)))
+      }
     })
     return { emitted: Array.from(found, ([block, events]) => ({ height: block, events })), next }
   }
@@ -87,8 +89,6 @@ export class EventFeed {
   }
 }
 
-function toEmittedEvent(content: JsonObject): EmittedEvent {
-  const { $class, eventId } = content
-  const bytes = Buffer.from(canonicalJson(content))
-  return { type: String($class), id: String(eventId), bytes }
+function toEmittedEvent({ text, ...event }: EventText): EmittedEvent {
+  return { ...event, bytes: Buffer.from(text) }
 }

@@ -27,7 +27,7 @@ function turning() {
         if (!('change' in message)) return
         const unit =
           message.change.kind === 'start' ? [{ kind: 'create_db', db: 'd' } as const] : null
-        const decision = { reply: null, unit, transactionAt: 0, writeAt: 0, events: [] }
+        const decision = { reply: 'null', unit, transactionAt: 0, writeAt: 0, events: [] }
         queueMicrotask(() => events?.message({ id: message.id, decision }))
       },
       end: async () => {},
@@ -93,7 +93,7 @@ it('decides again in another turn if the turn was lost, also what records nothin
     calls.confirm = confirm
     throw new Error('the connection ended')
   }
-  const nothing = { kind: 'submit', type: 't', fields: {} } as const
+  const nothing = { kind: 'submit', type: 't', text: '{}' } as const
   expect((await pipeline.request(nothing, ADMIN)).recorded).toBeNull()
   expect(steps.filter((step) => step === 'confirm')).toHaveLength(2)
 })

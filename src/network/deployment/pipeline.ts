@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Author } from '../../base/author.ts'
 import type { Clock } from '../../base/clock.ts'
-import type { Json, JsonObject } from '../../base/json.ts'
 import { UuidGenerator } from '../../base/uuid.ts'
 import { LedgerError, type Turn, type Turns, withAuthorship } from '../../ledger/core.ts'
 import type { OwnDatabase, UnitOfWork, Written } from '../../ledger/index.ts'
@@ -9,6 +8,7 @@ import { NetworkError } from '../errors.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import type { Caller, Stamp } from '../resources/transaction.ts'
 import {
+  type EventText,
   type FromThread,
   type NetworkChange,
   type ToThread,
@@ -34,7 +34,8 @@ export interface WritePosition extends Written {
 }
 
 export interface DurableOutcome {
-  readonly reply: Json
+  /** See `Decision`. */
+  readonly reply: string
   /** Null if the request changed nothing. */
   readonly recorded: WritePosition | null
 }
@@ -47,7 +48,7 @@ export interface PipelineParts {
   /** Returns the author to record with the changes of `caller`; none for an administrator whom nobody has checked. */
   findAuthor(caller: Caller): { readonly by?: Author }
   /** Called with the events of a block after its commit. */
-  publish(height: number, events: readonly JsonObject[]): void
+  publish(height: number, events: readonly EventText[]): void
   /** See `StoreReader.timeline`. */
   timeline(): number
   /**

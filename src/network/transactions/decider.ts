@@ -1,4 +1,5 @@
-import type { JsonObject } from '../../base/json.ts'
+import { isJsonObject, type JsonObject } from '../../base/json.ts'
+import { parseStrictText } from '../../base/strict-json.ts'
 import { mergePatch, toUnit } from '../../ledger/core.ts'
 import type { Change } from '../../ledger/index.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
@@ -21,6 +22,7 @@ import {
   requireResources,
   requireType,
   resourceMissing,
+  submittedFields,
   withId,
 } from '../resources/instances.ts'
 import { Overlay } from '../resources/overlay.ts'
@@ -36,7 +38,13 @@ import {
 } from '../resources/transaction.ts'
 import { Draft, type DraftedChange } from './draft.ts'
 import { draftIdentityChange } from './identity-changes.ts'
-import type { Decision, ExpectedRevisions, LogLine, NetworkChange } from './messages.ts'
+import {
+  type Decision,
+  type ExpectedRevisions,
+  type LogLine,
+  type NetworkChange,
+  toEventText,
+} from './messages.ts'
 import { runProcessors } from './processing.ts'
 import { isRecorded } from './results.ts'
 import type { Scripts } from './scripts.ts'
@@ -97,8 +105,9 @@ export class Decider {
     if (await isRevoked(request.caller, this.#state)) throw identityUnknown()
     const { draft, events = [], reply } = await this.outcome(request)
     const { transaction } = draft
+    const answer = JSON.stringify(reply)
     if (!isRecorded(requireType(definition.model, transaction.target.type))) {
-      return { reply, unit: null, transactionAt: 0, writeAt: 0, events: [] }
+      return { reply: answer, unit: null, transactionAt: 0, writeAt: 0, events: [] }
     }
     const records = transactionRecords(transaction, request.caller, events)
     const changes = [...records, ...draft.changes]
@@ -110,7 +119,7 @@ export class Decider {
     this.#deployment = []
     for (const change of changes) this.#state.apply(change, id)
     const writeAt = draft.changes.length > 0 ? transactionAt + records.length : transactionAt
-    return { reply, unit, transactionAt, writeAt, events }
+    return { reply: answer, unit, transactionAt, writeAt, events: events.map(toEventText) }
   }
 
   /** Evaluates a condition on durable resources. Errors: NETWORK_INVALID. */
@@ -136,21 +145,22 @@ export class Decider {
         return this.#submit(change, guard, stamp)
       case 'start':
         // As in Composer, no access rule applies to the start.
-        return { draft: new Draft(guard, createTransaction(START, stamp, {})), reply: [] }
+        return { draft: new Draft(guard, createTransaction(START, stamp, {})), reply: null }
       default:
-        return { draft: await draftIdentityChange(change, guard, stamp), reply: [] }
+        return { draft: await draftIdentityChange(change, guard, stamp), reply: null }
     }
   }
 
   /** Creates one resource, or creates or replaces all resources of an array. After an error, nothing is changed. */
   async #writeAll(
-    { kind, type: name, body }: Kind<'create' | 'updateAll'>,
+    { kind, type: name, text }: Kind<'create' | 'updateAll'>,
     guard: Guard,
     stamp: Stamp,
   ): Promise<DraftedChange> {
     const type = this.#requireType(name)
     const isUpdate = kind === 'updateAll'
-    const resources = requireResources(isUpdate ? [...body] : body, type, guard.definition)
+    const body = parseStrictText(text)
+    const resources = requireResources(body, type, guard.definition)
     if (isUpdate) requireDistinct(resources.map(({ target }) => target.id))
     const values = resources.map(({ value }) => value)
     const verb = isUpdate ? 'Update' : 'Add'
@@ -162,11 +172,13 @@ export class Decider {
       await (isUpdate ? draft.update(resource, guard) : draft.add(resource))
     }
     await draft.requireReferences(Array.isArray(body))
-    return { draft, reply: values }
+    return { draft, reply: Array.isArray(body) ? values : (values[0] ?? null) }
   }
 
   async #update(change: Kind<'update'>, guard: Guard, stamp: Stamp): Promise<DraftedChange> {
-    const { id, body, isPatch, expects } = change
+    const { id, text, isPatch, expects } = change
+    const value = parseStrictText(text)
+    const body = isJsonObject(value) ? value : {}
     const type = this.#requireType(change.type)
     const updating = (resource: JsonObject) =>
       registryTransaction('Update', type, stamp, { resources: [resource] })
@@ -178,7 +190,7 @@ export class Decider {
     const draft = await Draft.begin(guard, updating(resource.value))
     await draft.update(resource, null)
     await draft.requireReferences()
-    return { draft, reply: [resource.value] }
+    return { draft, reply: resource.value }
   }
 
   /** Deletes all listed resources. After an error, nothing is changed. */
@@ -190,12 +202,13 @@ export class Decider {
     const fields = { resources: [], resourceIds: [...ids] }
     const draft = await Draft.begin(guard, registryTransaction('Remove', type, stamp, fields))
     for (const id of ids) await draft.remove({ type: name, id }, null)
-    return { draft, reply: [] }
+    return { draft, reply: null }
   }
 
-  async #submit({ type: name, fields }: Kind<'submit'>, guard: Guard, stamp: Stamp) {
+  async #submit({ type: name, text }: Kind<'submit'>, guard: Guard, stamp: Stamp) {
     const { definition, scripts, log } = this.#parts
     const type = this.#requireType(name)
+    const fields = submittedFields(parseStrictText(text))
     const transaction = requireResource(
       createTransaction(name, stamp, fields).value,
       type,

@@ -1,5 +1,7 @@
+import { canonicalJson } from '../../base/canonical-json.ts'
 import { errorCode } from '../../base/errors.ts'
-import type { Json, JsonObject } from '../../base/json.ts'
+import type { JsonObject } from '../../base/json.ts'
+import { StrictJsonError, type StrictJsonErrorCode } from '../../base/strict-json.ts'
 import { LedgerError, type LedgerErrorCode, StoreError } from '../../ledger/core.ts'
 import type { Change, UnitOfWork } from '../../ledger/index.ts'
 import { NetworkError, type NetworkErrorCode } from '../errors.ts'
@@ -11,16 +13,20 @@ import type { EngineModule } from '../runtime/engine.ts'
 /** The revisions that a change may replace; null for any revision. */
 export type ExpectedRevisions = readonly number[] | null
 
-/** A request to change a network. All of its changes are made, or none. `type` is a qualified name. */
+/**
+ * A request to change a network. All of its changes are made, or none. `type` is a qualified name. `text` is the JSON of
+ * the request, which only the thread parses: its objects can take 30 times as much memory.
+ */
 export type NetworkChange =
   /** Creates one resource, or all resources of an array. */
-  | { readonly kind: 'create'; readonly type: string; readonly body: Json }
+  | { readonly kind: 'create'; readonly type: string; readonly text: string }
   | {
       readonly kind: 'update'
       readonly type: string
       readonly id: string
-      readonly body: JsonObject
-      /** Whether the body is merged into the resource (RFC 7396), which requires READ access too. */
+      /** An object. */
+      readonly text: string
+      /** Whether the object is merged into the resource (RFC 7396), which requires READ access too. */
       readonly isPatch: boolean
       readonly expects: ExpectedRevisions
     }
@@ -30,8 +36,9 @@ export type NetworkChange =
       readonly ids: readonly string[]
       readonly expects: ExpectedRevisions
     }
-  | { readonly kind: 'updateAll'; readonly type: string; readonly body: readonly Json[] }
-  | { readonly kind: 'submit'; readonly type: string; readonly fields: JsonObject }
+  /** Replaces all resources of an array. */
+  | { readonly kind: 'updateAll'; readonly type: string; readonly text: string }
+  | { readonly kind: 'submit'; readonly type: string; readonly text: string }
   | IdentityChange
   /** Records only the start of the network. */
   | { readonly kind: 'start' }
@@ -56,20 +63,33 @@ export interface IdentityRequest {
   readonly canIssue: boolean
 }
 
+/** An event, with its content as canonical JSON. */
+export interface EventText {
+  /** Qualified name of the event's type. */
+  readonly type: string
+  readonly id: string
+  readonly text: string
+}
+
+export function toEventText(event: JsonObject): EventText {
+  const { $class, eventId } = event
+  return { type: String($class), id: String(eventId), text: canonicalJson(event) }
+}
+
 /** The outcome of a change request. */
 export interface Decision {
   /**
-   * For a creation or an update: the resources in their stored form. For a submitted transaction: its result
-   * (`@returns`), or the transaction itself. Otherwise an empty array.
+   * JSON. For a creation or an update: the resource in its stored form, or an array of them. For a submitted transaction:
+   * its result (`@returns`), or the transaction itself. Otherwise null.
    */
-  readonly reply: Json
+  readonly reply: string
   /** The changes to record, or null if nothing is recorded (`@commit(false)`). */
   readonly unit: UnitOfWork | null
   /** Index in `unit` of the operation that records the transaction. */
   readonly transactionAt: number
   /** Index in `unit` of the first write of the transaction; `transactionAt` if there are no writes. */
   readonly writeAt: number
-  readonly events: readonly JsonObject[]
+  readonly events: readonly EventText[]
 }
 
 /** A line of a script's console output. */
@@ -168,6 +188,8 @@ export function toError({ name, code, message, problems }: ThreadFailure): Error
   switch (name) {
     case 'NetworkError':
       return new NetworkError(code as NetworkErrorCode, message, { problems })
+    case 'StrictJsonError':
+      return new StrictJsonError(code as StrictJsonErrorCode, message)
     case 'LedgerError':
       return new LedgerError(code as LedgerErrorCode, message)
     case 'StoreError':

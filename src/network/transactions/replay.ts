@@ -134,7 +134,7 @@ async function replayTransaction(
       : findDifference(registered, writes.map(writtenContent), 'writes')
   }
   const stamp = { transactionId: String(transactionId), nowMs: Date.parse(String(timestamp)) }
-  const change = { kind: 'submit', type: target.type, fields } as const
+  const change = { kind: 'submit', type: target.type, text: JSON.stringify(fields) } as const
   try {
     const { draft, events = [] } = await decider.outcome({
       caller: toCaller(record),
