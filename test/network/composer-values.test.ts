@@ -232,3 +232,20 @@ transaction Lap { o String car }`
   const { json } = await node.send('GET', '/api/Car/a')
   expect(json).toEqual({ $class: 'org.race.Car', id: 'a', laps: 1 })
 })
+
+it('a library that looks for the global object by its names can be used', async () => {
+  const library = (find: string) => `(function () { var root = ${find}
+    root.doubled = function (text) { return text + text } })()`
+  for (const find of [
+    "typeof window === 'object' ? window : typeof process === 'object' ? global : self",
+    "typeof global === 'object' ? global : this",
+  ]) {
+    const model = 'namespace org.lib\n@returns(String)\ntransaction Twice { o String text }'
+    const files = {
+      'lib/doubled.js': library(find),
+      'lib/twice.js': 'function onTwice(tx) { return doubled(tx.text) }',
+    }
+    const node = await gateway({ deploy: [networkOf(model, files)] })
+    expect((await node.send('POST', '/api/Twice', { text: 'ab' })).json).toBe('abab')
+  }
+})

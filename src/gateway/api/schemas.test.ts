@@ -181,3 +181,13 @@ it('finds a type by its qualified name, by its short name and by its plural, unl
   ])
   expect(aliases.shown(day, 'always')).toBe('org.two.Day')
 })
+
+it('gives an example of a type whose nested types have very many members', () => {
+  const level = (n: number, inner: string) =>
+    `concept C${n} { ${Array.from({ length: 60 }, (_, at) => `o ${inner} p${at}`).join(' ')} }`
+  const levels = [0, 1, 2, 3].map((n) => level(n, `C${n + 1}`)).join('\n')
+  const wide = networkOf(`namespace org.test
+    ${levels} ${level(4, 'String')} asset Wide identified by id { o String id o C0 inner }`).model
+  const type = wide.type('org.test.Wide')
+  expect(JSON.stringify(type && instanceExample(type, wide)).length).toBeLessThan(100_000)
+})

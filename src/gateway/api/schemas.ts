@@ -11,8 +11,9 @@ import {
 
 /** Members of a transaction that the server assigns. */
 const ASSIGNED = ['transactionId', 'timestamp']
-/** Maximum nesting depth of examples. */
+/** Maximum nesting depth of examples, and maximum number of their members, which are more at each level. */
 const EXAMPLE_DEPTH = 4
+const EXAMPLE_MEMBERS_MAX = 1_000
 
 export function referenceTo({ qualifiedName }: TypeDeclaration): JsonObject {
   return { $ref: `#/components/schemas/${qualifiedName}` }
@@ -98,19 +99,34 @@ function primitiveSchema(name: string): JsonObject {
   }
 }
 
-/** Returns an example of a request body: the required members of `type` except members assigned by the server. */
-export function instanceExample(type: TypeDeclaration, model: Model, depth = 0): JsonObject {
+/**
+ * Returns an example of a request body: the required members of `type` except members assigned by the server. `left` is
+ * the number of further members that the example may have.
+ */
+export function instanceExample(
+  type: TypeDeclaration,
+  model: Model,
+  depth = 0,
+  left = { members: EXAMPLE_MEMBERS_MAX },
+): JsonObject {
   const example: JsonObject = { $class: type.qualifiedName }
   for (const [name, property] of type.properties) {
     const isAssigned = depth === 0 && type.kind === 'transaction' && ASSIGNED.includes(name)
     if (property.optional || isAssigned) continue
-    const one = elementExample(name, property, model, depth)
+    left.members -= 1
+    const one = elementExample(name, property, model, depth, left)
     example[name] = property.array ? (one === null ? [] : [one]) : one
   }
   return example
 }
 
-function elementExample(name: string, property: Property, model: Model, depth: number): Json {
+function elementExample(
+  name: string,
+  property: Property,
+  model: Model,
+  depth: number,
+  left: { members: number },
+): Json {
   const { primitive, type, relationship, range } = property
   if (property.default !== null) return property.default
   switch (primitive) {
@@ -125,10 +141,10 @@ function elementExample(name: string, property: Property, model: Model, depth: n
     case 'Long':
       return range?.lower ?? (range?.upper == null ? 1 : Math.min(1, range.upper))
     case null:
-      if (type === null || depth > EXAMPLE_DEPTH) return null
+      if (type === null || depth > EXAMPLE_DEPTH || left.members < 0) return null
       if (relationship) return relationshipExample(type)
       if (type.kind === 'enum') return [...type.values][0] ?? null
-      return instanceExample(findConcrete(type, model), model, depth + 1)
+      return instanceExample(findConcrete(type, model), model, depth + 1, left)
   }
 }
 

@@ -139,6 +139,8 @@ export class BusinessNetwork {
     signal?: AbortSignal,
   ): Promise<Listing> {
     const filter = resourceFilter(query, this.#definition.model, type)
+    // Many clients may ask for long lists at once.
+    await turn(true)
     return listResources(this.#guard(caller, signal), type, filter)
   }
 
@@ -156,6 +158,7 @@ export class BusinessNetwork {
     if (named === undefined) {
       throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
     }
+    await turn(true)
     return runQuery(this.#guard(caller, signal), named, pickParameters(query, named), query)
   }
 
@@ -171,6 +174,7 @@ export class BusinessNetwork {
     signal?: AbortSignal,
   ): Promise<Listing> {
     const written = parseStatement(text, this.#definition.model)
+    await turn(true)
     return runQuery(this.#guard(caller, signal), written, parameterTexts(parameters), query)
   }
 

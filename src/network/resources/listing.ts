@@ -132,7 +132,7 @@ export class Resolver {
   }
 
   #newResolution(): Resolution {
-    return new Resolution(this.#model, (targets) => this.#guard.readAll(targets))
+    return new Resolution(this.#model, (targets) => inTurns(this.#guard.readAll(targets)))
   }
 
   #replaced(value: JsonObject, above: readonly string[]): JsonObject {
@@ -149,6 +149,14 @@ export class Resolver {
       }
       return this.#replaced(read.resource, [...above, key])
     })
+  }
+}
+
+/** Yields the batches, and lets the event loop serve other requests after each. */
+async function* inTurns<Batch>(batches: AsyncIterable<Batch>): AsyncGenerator<Batch> {
+  for await (const batch of batches) {
+    yield batch
+    await turn()
   }
 }
 

@@ -380,7 +380,7 @@ export const EXPLANATIONS: readonly Explanation[] = [
     },
   ],
   [
-    '`process`, `global`, `setTimeout` and `Buffer` in a script',
+    '`process`, `setTimeout` and `Buffer` in a script',
     ({ code }) => code.includes('typeof process'),
   ],
   [

@@ -327,6 +327,8 @@ for (const [name, value] of Object.entries({
   },
   ...{ getCurrentParticipant, getCurrentIdentity },
   ...{ assert, emit, query, buildQuery, post, request, console },
+  // The names by which libraries look for the global object.
+  ...{ global: globalThis, self: globalThis },
 })) {
   Object.defineProperty(globalThis, name, { value, ...byValue })
 }
