@@ -314,6 +314,32 @@ it('delivers every event to a thousand subscribers', async () => {
   for (const client of clients) expect(await client.has(3)).toEqual(['a', 'B', 'c'])
 })
 
+it('serves other requests while it sends a block with many events to many subscribers', async () => {
+  const node = await started()
+  const clients = await Promise.all(Array.from({ length: 20 }, () => new Client(node).opened()))
+  const sent = vi.spyOn(WebSocket.prototype, 'send')
+  onTestFinished(() => sent.mockRestore())
+  let iteration = 0
+  const iterations: number[] = []
+  const count = () => {
+    iteration += 1
+    if (iterations.length < 20) setImmediate(count)
+  }
+  sent.mockImplementation(() => iterations.push(iteration))
+  let nowMs = 0
+  // Each piece of work takes 20 ms.
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => {
+    nowMs += 20
+    return nowMs
+  })
+  onTestFinished(() => clock.mockRestore())
+  await say(node, ['a'])
+  count()
+  await vi.waitFor(() => expect(iterations).toHaveLength(20))
+  expect(new Set(iterations).size).toBeGreaterThan(10)
+  for (const { socket } of clients) socket.terminate()
+})
+
 it('closes all connections on shutdown', async () => {
   const node = await started()
   const client = await new Client(node).opened()

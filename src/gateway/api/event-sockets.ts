@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { setTimeout as rest } from 'node:timers/promises'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { turn } from '../../base/turn.ts'
 import { HttpRefusal } from '../../http/index.ts'
 import {
   type BusinessNetwork,
@@ -26,6 +27,8 @@ const SUBSCRIBERS_MAX = 2_000
 const MESSAGE_BYTES_MAX = 1_024
 /** Unsent bytes of a connection from which on the client is too slow for the events of another block. */
 const PENDING_BYTES_MAX = 1024 * 1024
+/** Milliseconds of sending after which other requests are served. */
+const SENDING_MS_MAX = 10
 /** Maximum bytes of events that wait for the access rules of one caller. */
 const CHECKING_BYTES_MAX = 16 * 1024 * 1024
 /** Maximum unsent bytes during a replay, unless the events of a single block are longer. */
@@ -73,6 +76,8 @@ export class EventSockets {
   readonly #subscriptions = new Map<string, Subscription>()
   readonly #replays = new Replays(rest)
   readonly #stopPings: () => void
+  /** Time of the last pause in sending new events. */
+  #pausedMs = 0
   #count = 0
   #closed = false
 
@@ -212,7 +217,7 @@ export class EventSockets {
       }
       subscription.waitingBytes += bytes
       subscription.lastSend = subscription.lastSend
-        .then(() => sendNew(subscription, emitted))
+        .then(() => this.#sendNew(subscription, emitted))
         .catch(() => {
           for (const socket of sockets) socket.fail()
         })
@@ -223,17 +228,24 @@ export class EventSockets {
     this.#subscriptions.set(key, subscription)
     return subscription
   }
-}
 
-async function sendNew(subscription: Subscription, emitted: EmittedEvents): Promise<void> {
-  const { network, caller, sockets } = subscription
-  if (await network.isRevoked(caller)) {
-    closeRevoked(sockets)
-    return
+  async #sendNew(subscription: Subscription, emitted: EmittedEvents): Promise<void> {
+    const { network, caller, sockets } = subscription
+    if (await network.isRevoked(caller)) {
+      closeRevoked(sockets)
+      return
+    }
+    const block = await selectReceivable(network, caller, emitted)
+    subscription.sent += 1
+    for (const socket of sockets) {
+      // A block may have a thousand events for each of two thousand sockets.
+      if (performance.now() - this.#pausedMs > SENDING_MS_MAX) {
+        await turn()
+        this.#pausedMs = performance.now()
+      }
+      socket.sendNew(block)
+    }
   }
-  const block = await selectReceivable(network, caller, emitted)
-  subscription.sent += 1
-  for (const socket of sockets) socket.sendNew(block)
 }
 
 function closeRevoked(sockets: Iterable<EventSocket>): void {
@@ -337,9 +349,11 @@ class EventSocket {
       this.drop()
       return
     }
+    this.#stream.cork()
     for (const { type, bytes } of frames) {
       if (this.#isSelected(type)) this.#socket.send(bytes, TEXT)
     }
+    this.#stream.uncork()
   }
 
   /** Sends up to REPLAY_BYTES of the recorded events of `page` from height `from`. */

@@ -184,7 +184,7 @@ it('finds a type by its qualified name, by its short name and by its plural, unl
 
 it('gives an example of a type whose nested types have very many members', () => {
   const level = (n: number, inner: string) =>
-    `concept C${n} { ${Array.from({ length: 60 }, (_, at) => `o ${inner} p${at}`).join(' ')} }`
+    `concept C${n} { ${Array.from({ length: 14 }, (_, at) => `o ${inner} p${at}`).join(' ')} }`
   const levels = [0, 1, 2, 3].map((n) => level(n, `C${n + 1}`)).join('\n')
   const wide = networkOf(`namespace org.test
     ${levels} ${level(4, 'String')} asset Wide identified by id { o String id o C0 inner }`).model
