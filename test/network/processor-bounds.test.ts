@@ -1,5 +1,6 @@
 // Registry calls that a processor awaits in any order, and the limits of a transaction.
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { HttpRefusal, ReplyBudget } from '../../src/http/index.ts'
 import { gateway, networkOf } from '../support/gateway.ts'
 
 const MODEL = `namespace org.test
@@ -104,4 +105,29 @@ it('rejects a read that returns too many characters', async () => {
     ...[422, 'TRANSACTION_FAILED', message],
   ])
   expect(await ask(`return (await (await things()).get('x')).text.length`)).toBe(`${6 << 20}`)
+})
+
+it('submits no further transaction of a list after results of 16 Mi characters', async () => {
+  const { node } = await started()
+  const list = Array(5).fill({ code: 'return "x".repeat(6e6)', thing: 'a' })
+  const { status, json } = await node.send('POST', '/api/Ask', list)
+  expect([status, json.error.code]).toEqual([413, 'UNIT_TOO_LARGE'])
+  expect(json.error.message).toContain('the 3 before it are recorded')
+  expect((await node.send('GET', '/api/Ask')).json).toHaveLength(3)
+})
+
+it('replies to a recorded change with success even if too many long replies are unsent', async () => {
+  const { node } = await started()
+  const busy = vi.spyOn(ReplyBudget.prototype, 'require').mockImplementation(() => {
+    throw new HttpRefusal(503, 'REPLIES_BUSY', 'busy')
+  })
+  onTestFinished(() => busy.mockRestore())
+  const text = 'x'.repeat(20_000)
+  const made = await node.send('POST', '/api/Thing', { id: 'c', text })
+  expect([made.status, made.text]).toEqual([204, ''])
+  expect(made.headers.get('etag')).toMatch(/^"\d+\.\d+"$/)
+  const asked = await node.send('POST', '/api/Ask', { code: `return "${text}"`, thing: 'c' })
+  expect([asked.status, asked.headers.has('ledger-position')]).toEqual([204, true])
+  busy.mockRestore()
+  expect((await node.send('GET', '/api/Thing/c')).json.text).toBe(text)
 })

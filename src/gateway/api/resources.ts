@@ -35,6 +35,8 @@ export interface NetworkRequest {
 
 /** Maximum transactions in the list of one request. */
 const SUBMITTED_MAX = 1_000
+/** Characters of the results of a list of transactions after which no further transaction is submitted. */
+const RESULTS_CHARACTERS_MAX = 16 * 1024 * 1024
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** Characters from which on a list is streamed. */
 const WHOLE_CHARACTERS_MAX = 1_048_576
@@ -69,7 +71,21 @@ export async function answerCollection(
   const answer = hasBracket(text, '[')
     ? await submitAll(networkRequest, type, requireSubmitted(text))
     : await submitOne(networkRequest, type, text)
-  return reply.type(JSON_TYPE).send(answer)
+  return sendResult(reply, answer)
+}
+
+/**
+ * Sends the JSON of a result. If there is no room for a long reply, a recorded change gets 204 without its result, because
+ * a client repeats a change that was refused.
+ */
+function sendResult(reply: FastifyReply, text: string): FastifyReply {
+  try {
+    reply.server.replyBudget.require(Buffer.byteLength(text))
+  } catch (error) {
+    if (!reply.hasHeader('ledger-position')) throw error
+    return reply.code(204).send()
+  }
+  return reply.type(JSON_TYPE).send(text)
 }
 
 /** Returns the result of a transaction as JSON; `text` is the transaction. */
@@ -105,9 +121,16 @@ async function submitAll(
   list: readonly string[],
 ): Promise<string> {
   const answers: string[] = []
+  let characters = 0
   for (const [at, each] of list.entries()) {
     try {
-      answers.push(await submitOne(networkRequest, type, each))
+      if (characters > RESULTS_CHARACTERS_MAX) {
+        const message = `the results have more than ${RESULTS_CHARACTERS_MAX} characters`
+        throw new NetworkError('UNIT_TOO_LARGE', message)
+      }
+      const answer = await submitOne(networkRequest, type, each)
+      answers.push(answer)
+      characters += answer.length
     } catch (error) {
       if (!(error instanceof CodedError)) throw error
       const message = `transaction ${at} of the list failed, and the ${at} before it are recorded: ${error.message}`
@@ -216,7 +239,7 @@ async function sendMade(
   change: NetworkChange,
 ): Promise<FastifyReply> {
   const made = await networkRequest.network.change(change, networkRequest.caller)
-  return withPosition(networkRequest, made).type(JSON_TYPE).send(made.reply)
+  return sendResult(withPosition(networkRequest, made), made.reply)
 }
 
 async function sendRemoved(
