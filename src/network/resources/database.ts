@@ -399,7 +399,9 @@ export class ResourceDatabase implements ResourceReader {
         height: at,
         entries: entries.filter(
           (text, index) =>
-            packPosition(at, index) > created && parseEntryHead(text)?.db === this.name,
+            packPosition(at, index) > created &&
+            text.includes(this.name) &&
+            parseEntryHead(text)?.db === this.name,
         ),
       }))
       return { page, next: from + blocks.length }
