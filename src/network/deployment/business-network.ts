@@ -59,9 +59,11 @@ import { type FieldDefault, planUpgrade } from './upgrade.ts'
 const BOOT_MS = 2_000
 /** Maximum batches of resources that are read and checked by conditions of access rules at a time. */
 const CHECKED_BATCHES_MAX = 1
-/** Maximum requests of one participant that wait for the check of a batch. */
+/** Maximum resources whose relationships are resolved at a time. */
+const RESOLUTIONS_MAX = 1
+/** Maximum requests of one participant that wait for the check of a batch, or for a resolution. */
 const WAITING_MAX = 200
-/** Maximum wait of a request for the check of a batch, milliseconds. */
+/** Maximum wait of a request for the check of a batch or for a resolution, milliseconds. */
 const WAITING_MS_MAX = 30_000
 
 /** The position of a request's changes, and the resources that the request created or replaced. */
@@ -96,6 +98,7 @@ export class BusinessNetwork {
   #definition: NetworkDefinition
   /** Lets few batches be checked at a time, because each can be a resource of 10 MB. */
   readonly #checks = new Semaphore(CHECKED_BATCHES_MAX, WAITING_MAX)
+  readonly #resolutions = new Semaphore(RESOLUTIONS_MAX, WAITING_MAX)
 
   /** `isRecorded`: whether the ledger contains the network. If not, the network is recorded with its first change. */
   constructor(deps: NetworkDeps, definition: NetworkDefinition, isRecorded: boolean) {
@@ -422,8 +425,9 @@ export class BusinessNetwork {
     return blocks
   }
 
-  /** Runs `work` when it may check a batch. Errors: NETWORK_BUSY, SEARCH_INTERRUPTED. */
+  /** Runs `work` when it gets a permit of `permits`. Errors: NETWORK_BUSY, SEARCH_INTERRUPTED. */
   async #inTurn<Result>(
+    permits: Semaphore,
     work: () => Promise<Result>,
     { participant }: Caller,
     signal: AbortSignal | undefined,
@@ -432,14 +436,14 @@ export class BusinessNetwork {
     const timer = setTimeout(() => late.abort(), WAITING_MS_MAX)
     const ended = signal === undefined ? late.signal : AbortSignal.any([late.signal, signal])
     const key = `${participant.type}#${participant.id}`
-    const acquired = this.#checks.acquire(ended, key).catch(() => false)
+    const acquired = permits.acquire(ended, key).catch(() => false)
     const hasPermit = await acquired.finally(() => clearTimeout(timer))
     if (signal?.aborted === true) {
-      if (hasPermit) this.#checks.release()
+      if (hasPermit) permits.release()
       throw new StoreError('SEARCH_INTERRUPTED', 'the client has disconnected')
     }
     if (!hasPermit) {
-      const message = 'too many requests wait for the access rules of this network; try again'
+      const message = 'too many requests wait for this network; try again'
       throw new NetworkError('NETWORK_BUSY', message)
     }
     try {
@@ -447,7 +451,7 @@ export class BusinessNetwork {
       await turn()
       return await work()
     } finally {
-      this.#checks.release()
+      permits.release()
     }
   }
 
@@ -458,7 +462,8 @@ export class BusinessNetwork {
       database: this.#database,
       evaluate: (condition) => this.#pipeline.evaluate(condition),
       nowMs: this.#deps.clock.now(),
-      inTurn: (work) => this.#inTurn(work, caller, signal),
+      inTurn: (work) => this.#inTurn(this.#checks, work, caller, signal),
+      resolving: (work) => this.#inTurn(this.#resolutions, work, caller, signal),
     })
   }
 }

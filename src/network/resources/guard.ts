@@ -52,8 +52,12 @@ export interface GuardParts {
   /** See `ConditionRequest`. */
   readonly nowMs: number
   /** Runs the evaluation of conditions, and the reading of a page for it, when there is memory for the page. */
-  readonly inTurn?: <Result>(work: () => Promise<Result>) => Promise<Result>
+  readonly inTurn?: InTurn
+  /** Runs the resolution of the relationships of a resource, when there is memory for their resources. */
+  readonly resolving?: InTurn
 }
+
+type InTurn = <Result>(work: () => Promise<Result>) => Promise<Result>
 
 /** Maximum milliseconds that a condition which fails for some resources is evaluated for one batch of resources. */
 const CONDITIONS_MS_MAX = 10_000
@@ -70,9 +74,11 @@ export class Guard implements ResourceReader {
   readonly caller: Caller
   /** All resources, including those that the caller may not read. */
   readonly database: ResourceReader
+  /** See `GuardParts`. */
+  readonly resolving: InTurn
   readonly #evaluate: EvaluateCondition
   readonly #nowMs: number
-  readonly #inTurn: NonNullable<GuardParts['inTurn']>
+  readonly #inTurn: InTurn
   readonly #transaction: Resource | null
   readonly #control: AccessControl
   readonly #context: AccessContext
@@ -91,6 +97,7 @@ export class Guard implements ResourceReader {
     this.#evaluate = parts.evaluate
     this.#nowMs = parts.nowMs
     this.#inTurn = parts.inTurn ?? ((work) => work())
+    this.resolving = parts.resolving ?? ((work) => work())
     this.#transaction = transaction
     this.#control = new AccessControl(definition.rules)
     const participantType = model.type(caller.participant.type)

@@ -95,7 +95,11 @@ export class Resolver {
    * Resolves the relationships in `shown`: the resource `whole`, or only some of its fields. Errors: FILTER_INVALID if
    * they are more than RESOLVED_MAX, or their resources larger than RESOLVED_CHARACTERS_MAX.
    */
-  async resolved(shown: JsonObject, whole: JsonObject): Promise<JsonObject> {
+  resolved(shown: JsonObject, whole: JsonObject): Promise<JsonObject> {
+    return this.#guard.resolving(() => this.#resolved(shown, whole))
+  }
+
+  async #resolved(shown: JsonObject, whole: JsonObject): Promise<JsonObject> {
     const { $class = null } = whole
     const root = { ...shown, $class }
     await this.#readAll(root)
