@@ -92,8 +92,14 @@ const NETWORK = ofNetwork({
   'histories of an event': { requests: [get(`${API}/Thing/p1/history`)], reads: 'all' },
   groups: { requests: [get(`${API}/Thing/aggregate?group=n`)], reads: 'all' },
   resolve: { requests: [get(`${API}/Thing/parts?filter[include]=resolve`)], reads: 'all' },
-  'own resolve': { requests: [get(`${API}/Thing/parts?filter[include]=resolve`, OWN)], reads: 'all' },
-  order: { requests: [get(`${API}/queries/all?filter[order]=id%20DESC&filter[limit]=1`)], reads: 'all' },
+  'own resolve': {
+    requests: [get(`${API}/Thing/parts?filter[include]=resolve`, OWN)],
+    reads: 'all',
+  },
+  order: {
+    requests: [get(`${API}/queries/all?filter[order]=id%20DESC&filter[limit]=1`)],
+    reads: 'all',
+  },
   historian: { requests: [get(`${API}/system/historian`)], reads: 'all' },
   'explorer document': { requests: [get('/test-network/explorer/openapi.json')], reads: 'all' },
   archive: { requests: [get(`${API}/system/archive`)], reads: 'all' },
@@ -201,7 +207,10 @@ async function fillNetwork(url: string): Promise<string[]> {
   const files = { 'lib/say.js': LIB, 'permissions.acl': RULES, 'queries.qry': queries }
   await post(`${url}/networks`, networkOf(MODEL, files).archive)
   const api = url + API
-  await post(`${api}/Person`, Array.from({ length: CLIENTS }, (_, n) => ({ name: `p${n}` })))
+  await post(
+    `${api}/Person`,
+    Array.from({ length: CLIENTS }, (_, n) => ({ name: `p${n}` })),
+  )
   const secrets: string[] = []
   for (let n = 0; n < CLIENTS; n += 1) {
     const identity = { participant: `org.attack.Person#p${n}`, userID: `p${n}` }
@@ -215,7 +224,10 @@ async function fillNetwork(url: string): Promise<string[]> {
   await post(`${api}/Thing`, { id: 'numbers' })
   const parts = Array.from({ length: 49_000 }, (_, n) => `p${n}`)
   for (let at = 0; at < parts.length; at += 7_000) {
-    await post(`${api}/Thing`, parts.slice(at, at + 7_000).map((id) => ({ id })))
+    await post(
+      `${api}/Thing`,
+      parts.slice(at, at + 7_000).map((id) => ({ id })),
+    )
   }
   await post(`${api}/Thing`, { id: 'parts', parts })
   return secrets

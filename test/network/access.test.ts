@@ -227,7 +227,8 @@ it('evaluates each condition without the script state that earlier conditions le
 })
 
 it('shows a condition the time of the request or of the transaction, also in a replay', async () => {
-  const condition = '(isOwner(a, p) && Date.now() === 1800000000000 && new Date().getFullYear() === 2027)'
+  const condition =
+    '(isOwner(a, p) && Date.now() === 1800000000000 && new Date().getFullYear() === 2027)'
   const { ann, node } = await started(ofOwner('READ, UPDATE').replace('(isOwner(a, p))', condition))
   expect(ids((await ann('GET', 'Account'))[1])).toEqual(['a', 'c'])
   expect((await ann('POST', 'Move', { from: 'a', to: 'c', amount: 1 }))[0]).toBe(200)

@@ -38,11 +38,14 @@ async function started() {
   const texts = { 'package.json': about, 'models/m.cto': MODEL, 'lib/run.js': SCRIPT }
   const files = new Map(Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)]))
   const network = await networks.deploy(requireDefinition({ packed: null, files }))
-  await network.change({ kind: 'create', type: 'org.ahead.Account', body: { id: 'a' } }, ADMIN)
+  await network.change(
+    { kind: 'create', type: 'org.ahead.Account', text: JSON.stringify({ id: 'a' }) },
+    ADMIN,
+  )
   /** Submits `codes` concurrently, and returns the outcome of each. */
   const submitAll = async (codes: readonly string[]) => {
     const all = codes.map((code) =>
-      network.submit(type(network, 'Run'), { account: 'a', code }, ADMIN),
+      network.submit(type(network, 'Run'), JSON.stringify({ account: 'a', code }), ADMIN),
     )
     const ends = await Promise.allSettled(all)
     return ends.map((end) => (end.status === 'fulfilled' ? 'done' : String(end.reason.code)))
@@ -183,14 +186,14 @@ it('shows a transaction the new value of a resource that an earlier transaction 
   const replaced = network.change(
     {
       ...{ kind: 'update', type: 'org.ahead.Account', id: 'a', isPatch: false, expects: null },
-      body: { $class: 'org.ahead.Account', balance: 100 },
+      text: JSON.stringify({ $class: 'org.ahead.Account', balance: 100 }),
     },
     ADMIN,
   )
   const after = submitAll([ADD, ADD])
-  expect([await before, (await replaced).resources, await after]).toEqual([
+  expect([await before, JSON.parse((await replaced).reply), await after]).toEqual([
     [DONE, DONE],
-    [{ $class: 'org.ahead.Account', id: 'a', balance: 100 }],
+    { $class: 'org.ahead.Account', id: 'a', balance: 100 },
     [DONE, DONE],
   ])
   expect([(await account())?.balance, await finding()]).toEqual([102, null])
@@ -206,8 +209,8 @@ it('lets a transaction refer to a resource that an earlier concurrent transactio
     const one = await registry.get('a'); one.balance = tx.account.balance; await registry.update(one)`
   const run = type(network, 'Run')
   await Promise.all([
-    network.submit(run, { account: 'a', code: add }, ADMIN),
-    network.submit(run, { account: 'b', code: look }, ADMIN),
+    network.submit(run, JSON.stringify({ account: 'a', code: add }), ADMIN),
+    network.submit(run, JSON.stringify({ account: 'b', code: look }), ADMIN),
   ])
   expect([(await account())?.balance, await finding()]).toEqual([5, null])
 })

@@ -401,7 +401,8 @@ it('the regular expressions of a model may take two seconds for all resources of
   const definition = networkOf(`namespace org.test
     participant Person identified by name { o String name regex=/^[a-z]+$/ }`)
   const type = requireType(definition.model, 'org.test.Person')
-  const people = (count: number) => Array.from({ length: count }, (_, n) => ({ name: 'abcd'[n] ?? '' }))
+  const people = (count: number) =>
+    Array.from({ length: count }, (_, n) => ({ name: 'abcd'[n] ?? '' }))
   let nowMs = 0
   // Each match takes one second.
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => {

@@ -97,9 +97,9 @@ const RICE = {
 const COMMODITY = 'org.acme.mynetwork.Commodity'
 const TRADER = 'org.acme.mynetwork.Trader'
 const create = (network: BusinessNetwork) =>
-  network.change({ kind: 'create', type: COMMODITY, body: RICE }, ADMIN)
+  network.change({ kind: 'create', type: COMMODITY, text: JSON.stringify(RICE) }, ADMIN)
 const trade = (network: BusinessNetwork, newOwner: string) =>
-  network.submit(type(network, 'Trade'), { commodity: 'RICE', newOwner }, ADMIN)
+  network.submit(type(network, 'Trade'), JSON.stringify({ commodity: 'RICE', newOwner }), ADMIN)
 const owner = async (network: BusinessNetwork) => {
   const rice = { type: 'org.acme.mynetwork.Commodity', id: 'RICE' }
   return String((await network.readUnchecked(rice))?.owner).replace(/.*#/, '')
@@ -217,7 +217,10 @@ function definitionWith(name: string, model: string) {
 it('terminates the thread of a rejected deployment or upgrade, and releases the name of the network', async () => {
   const { service, network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
-  const added = network.change({ kind: 'create', type: TRADER, body: trader }, ADMIN)
+  const added = network.change(
+    { kind: 'create', type: TRADER, text: JSON.stringify(trader) },
+    ADMIN,
+  )
   const first = await next()
   first.store()
   await added
@@ -255,7 +258,10 @@ it('validates a resource that is added during an upgrade with the version that i
   const { network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const add = (tradeId: string) =>
-    network.change({ kind: 'create', type: TRADER, body: { ...trader, tradeId } }, ADMIN)
+    network.change(
+      { kind: 'create', type: TRADER, text: JSON.stringify({ ...trader, tradeId }) },
+      ADMIN,
+    )
   const first = add('ann')
   const deployed = await next()
   deployed.store()

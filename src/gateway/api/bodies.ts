@@ -2,7 +2,12 @@ import type { FastifyRequest } from 'fastify'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { parseStrictText, utf8Text } from '../../base/strict-json.ts'
 import { HttpRefusal } from '../../http/index.ts'
-import { type Model, NetworkError, type Problem, type TypeDeclaration } from '../../network/index.ts'
+import {
+  type Model,
+  NetworkError,
+  type Problem,
+  type TypeDeclaration,
+} from '../../network/index.ts'
 import { Form } from './forms.ts'
 
 /** A JSON body as text. The network's thread parses it, because the objects of 10 MB of JSON can take 300 MB. */
@@ -31,8 +36,7 @@ export function requireBodyText(
 ): string {
   if (body instanceof JsonBody) return body.text
   if (!(body instanceof Form)) throw invalidBody('MISSING', 'the body is missing; send JSON')
-  if (model !== undefined && type !== undefined)
-    return JSON.stringify(body.toInstance(type, model))
+  if (model !== undefined && type !== undefined) return JSON.stringify(body.toInstance(type, model))
   throw new HttpRefusal(415, 'CONTENT_TYPE_UNKNOWN', 'this path does not accept forms; send JSON')
 }
 

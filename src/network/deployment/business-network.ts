@@ -21,11 +21,7 @@ import {
 } from '../resources/database.ts'
 import { Guard, isExhausted } from '../resources/guard.ts'
 import { type ReadableRevision, resourceHistory } from '../resources/history.ts'
-import {
-  networkRemoved,
-  requireType,
-  resourceMissing,
-} from '../resources/instances.ts'
+import { networkRemoved, requireType, resourceMissing } from '../resources/instances.ts'
 import {
   type Listing,
   listResources,

@@ -2,7 +2,12 @@ import { expect, it } from 'vitest'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import type { LedgerReader } from '../../ledger/core.ts'
 import { systemType } from '../model/system.ts'
-import { formatItemId, type ResourceChange, ResourceDatabase, toWrite } from '../resources/database.ts'
+import {
+  formatItemId,
+  type ResourceChange,
+  ResourceDatabase,
+  toWrite,
+} from '../resources/database.ts'
 import { NO_RESOURCES } from '../resources/overlay.ts'
 import { type EmittedEvents, EventFeed } from './event-feed.ts'
 
