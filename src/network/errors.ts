@@ -51,9 +51,9 @@ export class NetworkError extends CodedError<NetworkErrorCode> {
 
   constructor(code: NetworkErrorCode, message: string, details: NetworkErrorDetails = {}) {
     super(code, cut(message), details.cause === undefined ? {} : { cause: details.cause })
-    this.problems = (details.problems ?? []).slice(0, PROBLEMS_MAX).map((each) => ({
-      ...{ code: each.code, path: cut(each.path), message: cut(each.message) },
-    }))
+    this.problems = (details.problems ?? [])
+      .slice(0, PROBLEMS_MAX)
+      .map(({ path, code, message: text }) => ({ path: cut(path), code, message: cut(text) }))
     this.findings = details.findings ?? []
   }
 }

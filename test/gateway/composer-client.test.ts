@@ -375,7 +375,7 @@ describe('form bodies', () => {
     const many = await post('/api/Thing', `id=many${'&tags=a'.repeat(999)}`)
     expect([many.status, many.json.tags.length]).toEqual([200, 999])
     const { json } = await post('/api/Thing', 'id=a&__proto__=1&__proto__[x]=1')
-    expect(json.error.details.map(({ path }: { path: string }) => path)).toEqual(['/__proto__'])
+    expect(json.error.code).toBe('JSON_FORBIDDEN_MEMBER')
     await clear()
   })
 
