@@ -230,7 +230,7 @@ const LINES_MAX: Readonly<Record<string, number>> = {
   dashboard: 9_080,
   exchange: 2_690,
   filter: 1_190,
-  gateway: 2_410,
+  gateway: 2_590,
   'guarded-path': 230,
   http: 3_660,
   ledger: 19_520,
