@@ -1,6 +1,5 @@
 // Searches all files for erased content. `test/faults/erased.ts` does this with 1,000 items.
 import { expect, it } from 'vitest'
-import { PostgresPrograms } from './postgres/programs.ts'
 import { sharedPostgres } from './postgres/shared.ts'
 import { runErasing } from './support/erasing.ts'
 import { temporaryFolder } from './support/ledger-node.ts'
@@ -17,7 +16,7 @@ it('no file of a node, its mirror, an export or a backup contains erased content
 it.skipIf(!postgres.canLaunch)(
   `no data file of a PostgreSQL server, a mirror or an export contains erased content when the metric is 0, nor the WAL after it was filled${postgres.note}`,
   async ({ onTestFinished }) => {
-    const programs = await PostgresPrograms.create()
+    const programs = await postgres.newPrograms()
     onTestFinished(() => programs.remove())
     const result = await runErasing({ ...COMMON, folder: temporaryFolder(), programs })
     // The WAL keeps erased content: docs/how-to/postgres.md.

@@ -175,7 +175,7 @@ function setParsers(app: HttpApp): void {
   // No route accepts QUERY, so the reply must be 405, as for any other unsupported method. Fastify's own registration
   // of QUERY would reply 400 if Content-Type is missing.
   app.addHttpMethod('QUERY', { hasBody: false, overrideExisting: true })
-  app.setValidatorCompiler(validatorCompiler())
+  app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
   app.setSchemaErrorFormatter((errors, part) => new Error(formatViolations(errors, part)))
 }

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { runFailovers } from './failover.ts'
-import { PostgresPrograms } from './programs.ts'
+import type { PostgresPrograms } from './programs.ts'
 import { sharedPostgres } from './shared.ts'
 
 const postgres = await sharedPostgres()
@@ -10,7 +10,7 @@ const postgres = await sharedPostgres()
 describe.skipIf(!postgres.canLaunch)(`a failover${postgres.note}`, () => {
   let programs: PostgresPrograms
   beforeAll(async () => {
-    programs = await PostgresPrograms.create()
+    programs = await postgres.newPrograms()
   })
   afterAll(() => programs?.remove())
   const common = { rounds: 1, requests: 200, log: () => {} }

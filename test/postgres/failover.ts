@@ -6,7 +6,7 @@ import type { PostgresPrograms } from './programs.ts'
 import { PostgresServer } from './server.ts'
 
 const NAMES = ['s1', 's2', 's3'] as const
-/** Three servers: a primary and two standbys. If `isSynchronous`, one of the standbys must confirm each commit. */
+/** A primary and its standbys. If `isSynchronous`, one of the standbys must confirm each commit. */
 export class Cluster {
   readonly #servers: Map<string, PostgresServer>
   #primary: string
@@ -17,13 +17,18 @@ export class Cluster {
     this.#primary = NAMES[0]
   }
 
-  static async start(programs: PostgresPrograms, isSynchronous: boolean): Promise<Cluster> {
-    const standbys = isSynchronous ? `ANY 1 (${NAMES.join(', ')})` : ''
+  /** Starts a primary and, unless `isAlone`, two standbys. */
+  static async start(
+    programs: PostgresPrograms,
+    isSynchronous: boolean,
+    isAlone = false,
+  ): Promise<Cluster> {
+    const standbys = isSynchronous && !isAlone ? `ANY 1 (${NAMES.join(', ')})` : ''
     const primary = await PostgresServer.create(programs, NAMES[0], {
       synchronous_standby_names: standbys,
     })
     const servers = new Map([[NAMES[0] as string, primary]])
-    for (const name of NAMES.slice(1)) {
+    for (const name of isAlone ? [] : NAMES.slice(1)) {
       servers.set(name, await PostgresServer.createStandby(primary, { folder: name, name }))
     }
     await Promise.all([...servers.values()].map((server) => server.start()))
@@ -42,7 +47,7 @@ export class Cluster {
     return [...this.#servers.values()].filter((server) => server !== this.primary)
   }
 
-  /** The URL of the database, with the addresses of all three servers. */
+  /** The URL of the database, with the addresses of all servers. */
   get url(): string {
     const hosts = [...this.#servers.values()].map(({ port }) => `127.0.0.1:${port}`)
     return this.primary.url().replace(/@[^/]*/, `@${hosts.join(',')}`)
@@ -85,7 +90,7 @@ export class Cluster {
     }
     await until('both standbys receive the WAL', async () => {
       const streaming = "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"
-      return (await this.primary.query(streaming)).length === NAMES.length - 1
+      return (await this.primary.query(streaming)).length === this.#servers.size - 1
     })
   }
 

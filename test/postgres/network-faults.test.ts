@@ -3,14 +3,14 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { runNetworkFaults } from './network-faults.ts'
-import { PostgresPrograms } from './programs.ts'
+import type { PostgresPrograms } from './programs.ts'
 import { sharedPostgres } from './shared.ts'
 
 const postgres = await sharedPostgres()
 let programs: PostgresPrograms
 
 beforeAll(async () => {
-  if (postgres.canLaunch) programs = await PostgresPrograms.create()
+  if (postgres.canLaunch) programs = await postgres.newPrograms()
 })
 afterAll(() => programs?.remove())
 

@@ -624,12 +624,17 @@ export function isFaultKind(name: string | undefined): name is FaultKind {
   return name !== undefined && name in FAULTS
 }
 
-/** Runs two processes of one node on a cluster of three servers, and checks every reply while things fail. */
+/**
+ * Runs two processes of one node on a cluster of three servers, or of one if no fault needs the others, and checks every
+ * reply while things fail.
+ */
 export async function runNetworkFaults(
   options: NetworkFaultsOptions,
 ): Promise<NetworkFaultsResult> {
   const { programs, folder, measureSeconds } = options
-  const cluster = await Cluster.start(programs, true)
+  const kinds = options.kinds ?? Object.keys(FAULTS)
+  const isAlone = !kinds.some((kind) => kind === 'failover' || kind === 'former')
+  const cluster = await Cluster.start(programs, true, isAlone)
   const nodes: Node[] = []
   try {
     for (const name of ['a', 'b']) {

@@ -5,7 +5,6 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { serveLedger } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { until } from '../support/until.ts'
-import { PostgresPrograms } from './programs.ts'
 import { PostgresServer, queryOnce } from './server.ts'
 import { sharedPostgres } from './shared.ts'
 
@@ -14,7 +13,7 @@ const WAIT_MS = 30_000
 
 describe.skipIf(!postgres.canLaunch)(`a node with a database${postgres.note}`, () => {
   it('answers requests with 503 and Retry-After while the server is down, and becomes ready again without a restart', async () => {
-    const programs = await PostgresPrograms.create()
+    const programs = await postgres.newPrograms()
     onTestFinished(() => programs.remove())
     const server = await PostgresServer.create(programs, 'outage')
     await server.start()

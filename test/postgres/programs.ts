@@ -61,13 +61,16 @@ function installedPrograms(): { readonly path: string } | { readonly missing: st
   }
 }
 
-/** A temporary folder with the programs of PostgreSQL and the data folders of servers. */
+/** A temporary folder with the data folders of servers. */
 export class PostgresPrograms {
   readonly folder: string
+  /** The folder with the programs, and with the data folder that every server copies. */
+  readonly #installed: string
   readonly #guard: ReturnType<typeof spawn>
 
-  private constructor(folder: string) {
+  private constructor(folder: string, installed: string) {
     this.folder = folder
+    this.#installed = installed
     this.#guard = spawn('sh', ['-c', GUARD, 'sh', folder], {
       stdio: ['pipe', 'ignore', 'ignore'],
       // Starts the guard in its own process group, which Ctrl-C does not reach.
@@ -76,15 +79,20 @@ export class PostgresPrograms {
     this.#guard.unref()
   }
 
-  /** Copies the programs, and creates the data folder that every server copies. Throws if the programs do not run. */
-  static async create(below = memoryFolder()): Promise<PostgresPrograms> {
-    const installed = installedPrograms()
-    if ('missing' in installed) throw new Error(installed.missing)
-    const folder = mkdtempSync(join(below, 'daicho-postgres-'))
-    const programs = new PostgresPrograms(folder)
+  /**
+   * Copies the programs, and creates the data folder that every server copies. Throws if the programs do not run.
+   * With `installed`, the folder of another instance that must exist longer, uses those of this folder.
+   */
+  static async create(installed: string | null = null): Promise<PostgresPrograms> {
+    const found = installedPrograms()
+    if ('missing' in found) throw new Error(found.missing)
+    const folder = mkdtempSync(join(memoryFolder(), 'daicho-postgres-'))
+    const programs = new PostgresPrograms(folder, installed ?? folder)
     try {
-      await programs.#install(installed.path)
-      await programs.#initialize()
+      if (installed === null) {
+        await programs.#install(found.path)
+        await programs.#initialize()
+      } else programs.#own(folder)
     } catch (error) {
       await programs.remove()
       throw error
@@ -101,7 +109,12 @@ export class PostgresPrograms {
   }
 
   path(program: 'initdb' | 'postgres'): string {
-    return join(this.folder, 'native', 'bin', program)
+    return join(this.#installed, 'native', 'bin', program)
+  }
+
+  /** The data folder of a server that was never started. */
+  get template(): string {
+    return join(this.#installed, 'template')
   }
 
   /** Options for a child process that runs as the user of the servers. */
@@ -164,11 +177,11 @@ export class PostgresPrograms {
   async #initialize(): Promise<void> {
     const passwords = join(this.folder, 'password')
     this.write(passwords, PASSWORD)
-    const template = this.createFolder('template')
+    this.createFolder('template')
     await run(
       this.path('initdb'),
       [
-        ...[`--pgdata=${template}`, `--username=${USER}`, `--pwfile=${passwords}`],
+        ...[`--pgdata=${this.template}`, `--username=${USER}`, `--pwfile=${passwords}`],
         // Hashes passwords in one round to save time, because tests open many short connections.
         ...['--auth=scram-sha-256', '-c', 'scram_iterations=1'],
         ...['--no-locale', '--encoding=UTF8', '--no-instructions', '--no-sync'],

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { PostgresPrograms } from './programs.ts'
+import type { PostgresPrograms } from './programs.ts'
 import { PostgresServer, queryOnce } from './server.ts'
 import { sharedPostgres } from './shared.ts'
 
@@ -22,7 +22,7 @@ describe.skipIf(postgres.missing !== null)(`the shared server${postgres.note}`, 
 describe.skipIf(!postgres.canLaunch)(`servers of a test${postgres.note}`, () => {
   let programs: PostgresPrograms
   beforeAll(async () => {
-    programs = await PostgresPrograms.create()
+    programs = await postgres.newPrograms()
   })
   afterAll(() => programs.remove())
 

@@ -24,6 +24,8 @@ const SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '32MB',
   max_wal_size: '128MB',
   wal_keep_size: '256MB',
+  // Otherwise the server starts a process for each of hundreds of databases in each minute. daicho does not rely on it.
+  autovacuum_naptime: '1h',
   // Keeps shared memory in a file in the data folder, so that a killed server leaves nothing elsewhere.
   dynamic_shared_memory_type: 'mmap',
 }
@@ -57,7 +59,7 @@ export class PostgresServer {
     name: string,
     settings: Readonly<Record<string, string>> = {},
   ): Promise<PostgresServer> {
-    const data = await programs.copyData(join(programs.folder, 'template'), name)
+    const data = await programs.copyData(programs.template, name)
     const server = new PostgresServer(programs, data, await freePort())
     server.configure({ ...SETTINGS, port: String(server.port), ...settings })
     return server

@@ -15,12 +15,12 @@ let folder: string
 
 async function start(): Promise<SharedServer> {
   const given = process.env.DAICHO_TEST_PG_URL
-  if (given !== undefined) return { url: given, canLaunch: false }
+  if (given !== undefined) return { url: given, installed: null }
   try {
     programs = await PostgresPrograms.create()
     const server = await PostgresServer.create(programs, 'shared')
     await server.start()
-    return { url: server.url(), canLaunch: true }
+    return { url: server.url(), installed: programs.folder }
   } catch (error) {
     return { missing: error instanceof Error ? error.message : String(error) }
   }

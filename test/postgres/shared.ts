@@ -1,5 +1,6 @@
 import { createConnection } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { PostgresPrograms } from './programs.ts'
 import { queryOnce } from './server.ts'
 
 /** Environment variable with the socket on which `setup.ts` reports the URL of the server. */
@@ -7,7 +8,8 @@ export const SHARED_SERVER = 'DAICHO_TEST_PG_SOCKET'
 
 /** The server of this test run, or the reason why there is none. */
 export type SharedServer =
-  | { readonly url: string; readonly canLaunch: boolean }
+  /** `installed` has the programs of PostgreSQL. It is null if tests cannot start more servers. */
+  | { readonly url: string; readonly installed: string | null }
   | { readonly missing: string }
 
 /** A database for one test. `await using` drops the database at the end of the test. */
@@ -26,6 +28,8 @@ export interface SharedPostgres {
   /** Suffix for the names of tests, which gives the reason if they are skipped. */
   readonly note: string
   newDatabase(): Promise<TestDatabase>
+  /** Returns a folder for more servers. The caller removes it. */
+  newPrograms(): Promise<PostgresPrograms>
 }
 
 /**
@@ -42,10 +46,15 @@ export async function sharedPostgres(): Promise<SharedPostgres> {
       canLaunch: false,
       note: ` (skipped: ${missing})`,
       newDatabase: () => Promise.reject(new Error(missing)),
+      newPrograms: () => Promise.reject(new Error(missing)),
     }
   }
-  const { url, canLaunch } = server
-  return { missing: null, canLaunch, note: '', newDatabase: () => createDatabase(url) }
+  const { url, installed } = server
+  return {
+    ...{ missing: null, canLaunch: installed !== null, note: '' },
+    newDatabase: () => createDatabase(url),
+    newPrograms: () => PostgresPrograms.create(installed),
+  }
 }
 
 async function askForServer(): Promise<SharedServer> {

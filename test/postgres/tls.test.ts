@@ -6,7 +6,6 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { verifyCommand } from '../../src/cli/commands/verify.ts'
 import { runHere } from '../support/command.ts'
-import { PostgresPrograms } from './programs.ts'
 import { PostgresServer } from './server.ts'
 import { sharedPostgres } from './shared.ts'
 
@@ -16,7 +15,7 @@ const certificate = (name: string) => `sslrootcert=${encodeURIComponent(join(FOL
 
 describe.skipIf(!postgres.canLaunch)(`sslmode${postgres.note}`, () => {
   it('each mode that encrypts accepts only a server with the name in the URL and a certificate from `sslrootcert`', async () => {
-    const programs = await PostgresPrograms.create()
+    const programs = await postgres.newPrograms()
     onTestFinished(() => programs.remove())
     const server = await PostgresServer.create(programs, 'tls', { ssl: 'on' })
     for (const kind of ['crt', 'key']) {

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { PostgresPrograms } from '../../../test/postgres/programs.ts'
+import type { PostgresPrograms } from '../../../test/postgres/programs.ts'
 import { PostgresProxy, type Verdict } from '../../../test/postgres/proxy.ts'
 import { PostgresServer, queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres } from '../../../test/postgres/shared.ts'
@@ -305,7 +305,7 @@ function nextAcknowledgement(writers: readonly Writer[]): () => boolean {
 describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}`, () => {
   let programs: PostgresPrograms
   beforeAll(async () => {
-    programs = await PostgresPrograms.create()
+    programs = await postgres.newPrograms()
   })
   afterAll(() => programs?.remove())
 
