@@ -9,8 +9,7 @@ export const SHARED_SERVER = 'DAICHO_TEST_PG_SOCKET'
 /** The server of this test run, or the reason why there is none. */
 export type SharedServer =
   /** `installed` has the programs of PostgreSQL. It is null if tests cannot start more servers. */
-  | { readonly url: string; readonly installed: string | null }
-  | { readonly missing: string }
+  { readonly url: string; readonly installed: string | null } | { readonly missing: string }
 
 /** A database for one test. `await using` drops the database at the end of the test. */
 export interface TestDatabase extends AsyncDisposable {
@@ -66,8 +65,9 @@ async function askForServer(): Promise<SharedServer> {
 async function createDatabase(server: string): Promise<TestDatabase> {
   databases.count += 1
   const name = `daicho_test_${process.pid}_${databases.count}`
-  // PostgreSQL cannot copy a template that has connections, and template0 never has any.
-  await queryOnce(server, `CREATE DATABASE ${name} TEMPLATE template0`)
+  // PostgreSQL cannot copy a template that has connections, and template0 never has any. Copying its files takes half of
+  // the processor time of writing it to the log.
+  await queryOnce(server, `CREATE DATABASE ${name} TEMPLATE template0 STRATEGY file_copy`)
   const url = new URL(server)
   url.pathname = `/${name}`
   return {

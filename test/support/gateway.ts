@@ -12,6 +12,7 @@ import {
   Networks,
   requireDefinition,
 } from '../../src/network/index.ts'
+import { exchange, type Reply } from './exchange.ts'
 import { HandClock } from './ledger-node.ts'
 
 /** A gateway on a real socket, with a ledger of its own. */
@@ -26,16 +27,7 @@ export interface GatewayNode {
     path: string,
     body?: unknown,
     headers?: Record<string, string>,
-  ): Promise<GatewayReply>
-}
-
-/** A reply with its text, and its JSON if it has any. */
-export interface GatewayReply {
-  readonly status: number
-  readonly headers: Headers
-  readonly text: string
-  // biome-ignore lint/suspicious/noExplicitAny: tests assert on arbitrary JSON
-  readonly json: any
+  ): Promise<Reply>
 }
 
 /** Options of a test gateway. By default, it needs no key, has the default network, and keeps its data in memory. */
@@ -108,7 +100,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     networks,
     ledger: ledger.service,
     close: () => listener.close(),
-    send: (method, path, body, headers = {}) => sendTo(listener.url + path, method, body, headers),
+    send: (method, path, body, headers = {}) =>
+      exchange(listener.url + path, method, body, headers),
   }
 }
 
@@ -117,27 +110,6 @@ export async function gateway(options: GatewayOptions = {}): Promise<GatewayNode
   const node = await startGateway(options)
   onTestFinished(() => node.close())
   return node
-}
-
-async function sendTo(
-  url: string,
-  method: string,
-  body: unknown,
-  headers: Record<string, string>,
-): Promise<GatewayReply> {
-  const raw = body === undefined || typeof body === 'string' || body instanceof Uint8Array
-  const sent = raw ? body : JSON.stringify(body)
-  const type = sent === undefined ? {} : { 'content-type': 'application/json' }
-  const reply = await fetch(url, {
-    method,
-    headers: { ...type, ...headers },
-    redirect: 'manual',
-    ...(sent === undefined ? {} : { body: sent }),
-  })
-  const text = await reply.text()
-  const isJson = reply.headers.get('content-type')?.startsWith('application/json') === true
-  const json = isJson && text !== '' ? JSON.parse(text) : null
-  return { status: reply.status, headers: reply.headers, text, json }
 }
 
 /** Returns a network with this model, these other files, and members for its package.json. */

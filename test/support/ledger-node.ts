@@ -20,6 +20,9 @@ import {
 } from '../../src/storage/index.ts'
 import type { TokenService } from '../../src/tokens/index.ts'
 import { databaseOf, locationOf } from './engine.ts'
+import { exchange, type Reply } from './exchange.ts'
+
+export type { Reply }
 
 /** A ledger in this process, on a real socket. */
 export interface LedgerNode {
@@ -33,15 +36,6 @@ export interface LedgerNode {
     body?: unknown,
     headers?: Record<string, string>,
   ): Promise<Reply>
-}
-
-/** A reply with its text, and its JSON if it has any. */
-export interface Reply {
-  readonly status: number
-  readonly headers: Headers
-  readonly text: string
-  // biome-ignore lint/suspicious/noExplicitAny: tests assert on arbitrary JSON
-  readonly json: any
 }
 
 /** Credentials of the dashboard in tests. */
@@ -151,24 +145,8 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
     url: listener.url,
     service: ledger.service,
     close: () => listener.close(),
-    async send(method, path, body, headers = {}) {
-      const raw = body === undefined || typeof body === 'string' || body instanceof Uint8Array
-      const sent = raw ? body : JSON.stringify(body)
-      const type = sent === undefined ? {} : { 'content-type': 'application/json' }
-      const reply = await fetch(listener.url + path, {
-        method,
-        headers: { ...type, ...headers },
-        ...(sent === undefined ? {} : { body: sent }),
-      })
-      const text = await reply.text()
-      const isJson = reply.headers.get('content-type')?.startsWith('application/json') === true
-      return {
-        status: reply.status,
-        headers: reply.headers,
-        text,
-        json: isJson && text !== '' ? JSON.parse(text) : null,
-      }
-    },
+    send: (method, path, body, headers = {}) =>
+      exchange(listener.url + path, method, body, headers),
   }
 }
 
