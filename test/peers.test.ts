@@ -270,9 +270,9 @@ it('nodes that require tokens mirror each other with signed requests', async () 
   const reader = await issueApiToken(tokens, {
     ...{ subject: 'reader', scopes: ['db:fruit:read'], lifeSeconds: 3_600 },
   })
-  for (const of of [one, other]) {
-    const { serverId } = of.service
-    const own = await chain(of, serverId)
+  for (const written of [one, other]) {
+    const { serverId } = written.service
+    const own = await chain(written, serverId)
     for (const at of [one, other]) {
       await until('the chain is mirrored', async () => (await chain(at, serverId)) === own)
       // The scope of a database is about that of the node itself, not about one of the same name in a mirrored chain.
@@ -280,7 +280,7 @@ it('nodes that require tokens mirror each other with signed requests', async () 
         const headers = { authorization: `Bearer ${reader.token}` }
         const read = await at.send('GET', `/api/ledgers${path}db=fruit`, undefined, headers)
         expect([read.status, read.text.includes('create_item')]).toEqual(
-          at === of ? [200, true] : [403, false],
+          at === written ? [200, true] : [403, false],
         )
       }
     }

@@ -192,9 +192,9 @@ it('leaves exactly the blobs to which entries refer, after any concurrent upload
       }
       await Promise.allSettled(list.map(run))
       await together.close()
-      for (const of of ['a', 'b']) {
-        const content = await bytesOf(together, { sha256: sha256OfText(of), length: 1 })
-        expect(content?.toString() ?? null).toBe(rows.includes(sha256OfText(of)) ? of : null)
+      for (const text of ['a', 'b']) {
+        const content = await bytesOf(together, { sha256: sha256OfText(text), length: 1 })
+        expect(content?.toString() ?? null).toBe(rows.includes(sha256OfText(text)) ? text : null)
       }
       rmSync(own, { recursive: true, force: true })
     }),
