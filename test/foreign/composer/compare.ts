@@ -87,7 +87,13 @@ async function compareRequest(
     explained.push(key, ...(confirmed?.explained ?? []))
     const { composer, daicho, call } = found
     const isError = errorText(composer, call) !== null && errorText(daicho, call) !== null
-    isDifferent ||= !isError || confirmed?.isDifferent === true
+    const differs = !isError || confirmed?.isDifferent === true
+    isDifferent ||= differs
+    // Later calls read what this call wrote, and later events have other numbers.
+    if (differs && request.kind === 'ask' && call !== null) {
+      const { writes = false, kind } = request.calls[call] ?? {}
+      if (writes || kind === 'event') break
+    }
   }
   return { composed, explained, difference: null, isDifferent }
 }
@@ -96,7 +102,8 @@ const CONFIRMED = { explained: [], isDifferent: false }
 
 /**
  * Returns null unless a request with two errors has both: the side that reported one of them agrees with the other one.
- * If one of them is the refusal of an access rule, the same request of the administrator has only the other one.
+ * If one of them is the refusal of an access rule or of an identity, the same request of the administrator has only the
+ * other one.
  */
 async function confirmBoth(
   { call, composer, daicho }: Difference,
@@ -119,9 +126,8 @@ async function confirmBoth(
     if (reported === 'exists') return (await isListed(null)) ? CONFIRMED : null
   }
   if (request.caller === null) return null
-  if (![composer, daicho].some((answer) => classify(errorText(answer, call) ?? '') === 'denied')) {
-    return null
-  }
+  const reported = [composer, daicho].map((answer) => classify(errorText(answer, call) ?? ''))
+  if (!reported.some((error) => error === 'denied' || error === 'identity')) return null
   const calls = request.kind === 'ask' ? request.calls.filter((_, at) => at === call) : []
   const asked = request.kind === 'ask' ? { ...request, calls } : request
   const compared = await compareRequest({ ...asked, caller: null }, network, one, other)

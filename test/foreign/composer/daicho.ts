@@ -84,7 +84,8 @@ export class DaichoSide implements Side {
       headers: this.#callers.get(caller) ?? {},
     })
     if (status === 200 || status === 404) return status === 200
-    throw new Error(`status ${status}`)
+    // A reply to HEAD has no message.
+    throw new Error(status === 401 ? 'no identity of this network' : `status ${status}`)
   }
 
   async answer(request: Request, network: Case): Promise<Answer> {

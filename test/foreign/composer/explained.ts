@@ -115,12 +115,12 @@ const ACCEPTED: readonly (readonly [key: string, path: string, pattern: RegExp])
   [
     'words of JavaScript as names (`default`, `class`, `import`)',
     '.cto',
-    /¶(?:class|default|enum|import|this|null|true|false)\b/,
+    /¶\.?(?:class|default|enum|import|this|null|true|false)\b/,
   ],
   [
-    '`optional`, `default`, `regex`, `range` in any order; spaces and line breaks anywhere between words',
+    '`optional`, `default`, `regex`, `range` in any order; spaces, line breaks and comments anywhere between words',
     '.cto',
-    /\boptional\s+¶?(?:optional|default|regex|range)\b|\boptional\s+o\b[^\n]*\n\s*o\s+\S*¶|@¶\s|@\w+ ¶\(/,
+    /import [\w.]+\.¶\/|\boptional\s+¶?(?:optional|default|regex|range)\b|\boptional\s+o\b[^\n]*\n\s*o\s+\S*¶|@¶\s|@\w+ ¶\(/,
   ],
   [
     'qualified names, such as `o org.other.Size size`',
@@ -130,7 +130,7 @@ const ACCEPTED: readonly (readonly [key: string, path: string, pattern: RegExp])
   [
     '`default=1`, `default=1e3`, `default=.5` and `range=[0,10]` of a `Double`, `1.0` of an `Integer`',
     '.cto',
-    /default=[^\n]*¶[.e]/,
+    /default=[^\n]*¶[.e]|o Double[^\n]* range=\[[^\n\]]*¶[,\]]/,
   ],
   [
     "a rule's parts in another order or without a description; single quotes; `ANY` without quotes; spaces before a colon",
@@ -151,6 +151,11 @@ const ACCEPTED: readonly (readonly [key: string, path: string, pattern: RegExp])
     'a query without description, with a description in single quotes, or with a word of JavaScript as its name',
     '.qry',
     /description: ¶'|\{\s*¶statement|query ¶(?:class|default|enum|import|this|null|true|false)\b/,
+  ],
+  [
+    'a word of JavaScript, such as `this`, as the name of a property',
+    '.qry',
+    /\(¶(?:class|default|enum)\b/,
   ],
   ['a registry in quotes', '.qry', /FROM ¶"/],
   [
@@ -187,7 +192,8 @@ export const EXPLANATIONS: readonly Explanation[] = [
     (seen) => {
       const [, field] = /missing required field (\w+)/.exec(seen.composerError ?? '') ?? []
       const isArray = seen.network.models.some((text) => text.includes(`[] ${field}`))
-      return composerOnlyFails(seen) && field !== undefined && isArray
+      const daichoRuns = seen.daichoError === null || classify(seen.daichoError) === 'no function'
+      return daichoRuns && field !== undefined && isArray
     },
   ],
   [THROWING_DENY, (seen) => seen.network.features.includes(THROWING_DENY) && isStricter(seen)],
@@ -204,8 +210,10 @@ export const EXPLANATIONS: readonly Explanation[] = [
     SEVERAL_ERRORS,
     (seen) =>
       bothFail(seen) &&
+      // Composer's client checks a request before it sends the request with an identity.
+      classify(seen.composerError ?? '') !== 'identity' &&
       ![seen.composerError, seen.daichoError].some((error) =>
-        ['own', 'no function', 'identity'].includes(classify(error ?? '')),
+        ['own', 'no function'].includes(classify(error ?? '')),
       ),
   ],
   [
@@ -322,6 +330,10 @@ export const EXPLANATIONS: readonly Explanation[] = [
   [
     '`CONTAINS` with a condition within `OR`',
     failsAlone('composer', /^unknown operator "\w+" - should be one of/),
+  ],
+  [
+    'a word of JavaScript, such as `this`, as the name of a property',
+    failsAlone('composer', /Unsupported type: object, value: \{"type":"ThisExpression"\}/),
   ],
   ['`!=` within `OR`', failsAlone('composer', /userValue\.every/)],
   ['an empty `permissions.acl` in an archive', failsAlone('composer', /AclFile expects/)],

@@ -198,7 +198,8 @@ function generateCondition(random: Random, target: Type): string {
     'false',
     'r.getIdentifier() === p.getIdentifier()',
     'r.getIdentifier() == "a"',
-    "r.getIdentifier() < 'c'",
+    // The random ids of transactions and events, which are longer than 30 characters, all match.
+    "r.getIdentifier() < 'c' || r.getIdentifier().length > 30",
     'p.getIdentifier() === "a" && r.getIdentifier() !== "b"',
     'r.nothing.x',
     'p.getType() === r.getType()',
