@@ -18,13 +18,16 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import {
+  type Block,
   nodeVerifySignature,
   parseVerifierKey,
   type VerifierKey,
   verifyStateProof,
 } from '../src/chain/index.ts'
 import { recomputeState } from '../src/ledger/log/recomputed-state.ts'
-import { openStoreReader, STATE_FILE } from '../src/storage/index.ts'
+import { StateFollower } from '../src/ledger/log/state-follower.ts'
+import { CHANGES_MAX } from '../src/ledger/log/state-keeper.ts'
+import { openStoreReader, STATE_FILE, StateFile } from '../src/storage/index.ts'
 import { interleaved, load, median, perSecond, printTable } from './support/load.ts'
 import { sampleItem } from './support/sample-item.ts'
 import { type Server, settled, startLedger } from './support/server.ts'
@@ -148,8 +151,12 @@ function ratioRow(
   return [
     ...[label, plain.toFixed(0), kept.toFixed(0), (kept / plain).toFixed(2)],
     ...[(cpuPlain * 1e6).toFixed(0), (cpuKept * 1e6).toFixed(0), (cpuPlain / cpuKept).toFixed(2)],
-    ...(times.length === 0 ? [] : [median(times).toFixed(0), Math.max(...times).toFixed(0)]),
+    ...(times.length === 0 ? [] : [median(times), Math.max(...times)].map(formatMs)),
   ]
+}
+
+function formatMs(ms: number): string {
+  return ms === Number.POSITIVE_INFINITY ? 'refused' : ms.toFixed(0)
 }
 
 interface Loaded {
@@ -240,7 +247,10 @@ async function idleProofs({ url, key, stateUrl }: Ledger, ids: readonly string[]
   ])
 }
 
-/** Measures the processor time to follow the state in this process, without the time to read the blocks. */
+/**
+ * Measures the processor time to follow the state in this process as a node does, and to compute it as `verify` does,
+ * without the time to read the blocks.
+ */
 async function cpuPerEntry(folder: string): Promise<void> {
   const store = await openStoreReader(folder, { frozen: false })
   const head = await store.head(store.serverId)
@@ -251,26 +261,38 @@ async function cpuPerEntry(folder: string): Promise<void> {
     const { user, system } = process.cpuUsage(before)
     return { us: user + system, entries }
   }
-  const read = await cpuUs(async () => {
+  const readAll = async (visit: (block: Block) => void = () => {}) => {
     let entries = 0
     for (let height = 0; height < size; ) {
       const blocks = await store.blocks(store.serverId, height, 64)
-      for (const block of blocks) entries += block.entries.length
+      for (const block of blocks) {
+        entries += block.entries.length
+        visit(block)
+      }
       height += blocks.length
     }
     return entries
-  })
-  const followed = await cpuUs(async () => {
-    await recomputeState(store, size)
-    return read.entries
-  })
+  }
+  const read = await cpuUs(() => readAll())
+  const file = StateFile.open(null)
+  const follower = new StateFollower(file, store.serverId)
+  const followed = await cpuUs(() =>
+    readAll((block) => {
+      follower.push(block)
+      if (follower.changes >= CHANGES_MAX) follower.commit(() => null)
+    }),
+  )
+  file.close()
+  const computed = await cpuUs(async () => (await recomputeState(store, size)).size)
   await store.close()
   const state = statSync(join(folder, STATE_FILE)).size
+  const perEntry = ({ us }: { us: number }) => ((us - read.us) / read.entries).toFixed(1)
   printTable([
-    ['state', 'processor time per entry, µs', 'bytes on disk per item'],
+    ['state', 'processor time per entry, µs: followed', 'verified', 'bytes on disk per item'],
     [
       `${read.entries} entries`,
-      ((followed.us - read.us) / read.entries).toFixed(1),
+      perEntry(followed),
+      perEntry(computed),
       (state / read.entries).toFixed(0),
     ],
   ])

@@ -17,7 +17,7 @@ import { StateFollower } from './state-follower.ts'
  * Changes after which the state is committed before it is followed further, because they are in memory until then. Many
  * changes at once rewrite fewer pages each.
  */
-const CHANGES_MAX = 40_000
+export const CHANGES_MAX = 40_000
 /** Blocks that are read at once while the state is behind the log. */
 const BLOCKS_PER_READ = 64
 /** Blocks that one call of `advance` follows at most. */
