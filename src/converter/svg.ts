@@ -12,7 +12,7 @@ const VIEW_BOX_MIN = 0.004
 const VIEWPORT_WIDTH = 1_000
 /** Factor by which CSS variables may make the text longer. */
 const GROWTH_MAX = 4
-/** Bytes that CSS variables may always add. */
+/** Number of bytes by which CSS variables may make any text longer, even a short one. */
 const GROWTH_BYTES = 10_000
 /** Number of CSS variables that may refer to each other. */
 const VARIABLE_DEPTH_MAX = 16

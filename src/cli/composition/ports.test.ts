@@ -36,7 +36,7 @@ it.each([
   expect(listenFailure(failure(code), 'gateway', HOST, 80)).toMatchObject({ code: 78, message })
 })
 
-it('returns an error of another system call unchanged', () => {
+it('does not change an error that is not about listening', () => {
   const error = failure('ENOENT', 'open')
   expect(listenFailure(error, 'gateway', HOST, 80)).toBe(error)
 })

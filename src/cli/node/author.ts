@@ -14,7 +14,7 @@ export function findCommandAuthor({ TOKENS }: Settings, { by }: AuthorFlags): Au
   return TOKENS === 'required' ? { sub: readUserName() } : null
 }
 
-/** Throws Exit (usage) if `by` is given, because `reason` says that the flag has no effect. */
+/** Throws Exit (usage) if `--by` is given. `reason` says why the flag has no effect here. */
 export function refuseAuthor({ by }: AuthorFlags, reason: string): void {
   if (by !== undefined) throw new Exit(EXIT.usage, `--by has no effect: ${reason}`)
 }

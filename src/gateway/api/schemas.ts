@@ -11,8 +11,9 @@ import {
 
 /** Members of a transaction that the server assigns. */
 const ASSIGNED = ['transactionId', 'timestamp']
-/** Maximum nesting depth of examples, and maximum number of their members, which are more at each level. */
+/** Maximum nesting depth of examples. */
 const EXAMPLE_DEPTH = 4
+/** Maximum number of members of an example, at all levels together. */
 const EXAMPLE_MEMBERS_MAX = 1_000
 
 export function referenceTo({ qualifiedName }: TypeDeclaration): JsonObject {

@@ -99,7 +99,7 @@ export class HeadFollower {
     this.#cancelPoll = schedule.after(POLL_MS, () => {
       // A failed poll is ignored, because the next poll reports the same blocks.
       this.#polling = this.#readHead().then(
-        (missing) => this.#countLoss(missing),
+        (missing) => this.#reportLoss(missing),
         () => {},
       )
       void this.#polling.then(() => this.poll(schedule))
@@ -169,7 +169,7 @@ export class HeadFollower {
     return `block ${seen.height} (${seen.id.slice(0, 16)}…) was stored, but differs in the database`
   }
 
-  #countLoss(missing: string | null): void {
+  #reportLoss(missing: string | null): void {
     this.#lostPolls = missing === null ? 0 : this.#lostPolls + 1
     if (this.#lostPolls === LOST_POLLS && !this.#isClosed) this.#calls.lost(missing ?? '')
   }

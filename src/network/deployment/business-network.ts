@@ -385,7 +385,7 @@ export class BusinessNetwork {
     { writes, caller }: { readonly writes: readonly ResourceChange[]; readonly caller: Caller },
   ): Promise<void> {
     const { name } = this.#definition
-    const transaction = createTransaction(systemType(verb), this.#pipeline.stamp(), {})
+    const transaction = createTransaction(systemType(verb), this.#pipeline.nextStamp(), {})
     const changes = [...transactionRecords(transaction, caller, []), ...writes]
     const deployment = this.#deploymentBefore(this.#definition, this.#pipeline.isRecorded)
     const entries = changes.map((change) => toOwnChange(name, change))

@@ -156,14 +156,14 @@ export class Pipeline {
   }
 
   /** Returns the id and the time of a new transaction. */
-  stamp(): Stamp {
+  nextStamp(): Stamp {
     const nowMs = this.#parts.clock.now()
     return { transactionId: this.#uuids.next(nowMs), nowMs }
   }
 
   /** Makes a change; resolves when it is durable. Errors: as for `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */
   async request(change: NetworkChange, caller: Caller): Promise<DurableOutcome> {
-    const message = { id: this.#nextId(), caller, stamp: this.stamp(), change }
+    const message = { id: this.#nextId(), caller, stamp: this.nextStamp(), change }
     const { answer, written } = await this.#send(message)
     if ('failure' in answer) throw toError(answer.failure)
     assert('decision' in answer)

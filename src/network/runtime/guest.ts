@@ -31,7 +31,7 @@ const STACK_BYTES = 512 * 1024
 /** Size of the pieces in which the memory is searched for zeros. */
 const PIECE_BYTES = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
-/** Zero bytes at the start of the stack that `usedParts` copies, because the data before it can end with zeros. */
+/** Number of zero bytes at the start of the stack that `usedParts` copies: the data before the stack can end with zeros. */
 const MARGIN_BYTES = 65_536
 /** Maximum characters of all unanswered requests together. Requests are stored outside of the guest's memory. */
 const WAITING_LENGTH_MAX = 64 * 1024 * 1024

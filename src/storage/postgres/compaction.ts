@@ -136,7 +136,8 @@ async function isFound(queries: Queries, sql: string): Promise<boolean> {
 
 /**
  * Returns whether a transaction, a replication slot or a standby can still see rows as of an earlier time. Rewriting a
- * table keeps such rows. A row that is deleted here shows this, without rights to see other users' transactions.
+ * table keeps such rows. So this function deletes a row, rewrites the table, and looks whether the
+ * row is gone. This needs no right to see the transactions of other users.
  */
 async function isOldStateVisible(connection: Connection): Promise<boolean> {
   await connection.rows(SQL.addProbe, [])

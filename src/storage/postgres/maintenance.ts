@@ -2,7 +2,7 @@ import type { Block } from '../../chain/index.ts'
 import type { Effect } from '../port/effect.ts'
 import { IDEMPOTENCY_RECORDS_KEPT_MS } from '../port/store.ts'
 import { READY } from '../search/declared-indexes.ts'
-import { type Index, isIndexWorkDue, readIndexes, workOnIndexes } from '../sql/indexes.ts'
+import { advanceIndexes, type Index, isIndexWorkDue, readIndexes } from '../sql/indexes.ts'
 import { Compaction } from './compaction.ts'
 import type { ConnectionOptions, Queries } from './connection.ts'
 import { indexRows } from './indexes.ts'
@@ -78,7 +78,7 @@ export class Maintenance {
     if (performance.now() - this.#searchedMs >= SEARCH_MS) await this.#search()
     if (this.#isPurgeDue) this.#isPurgeDue = await transact(() => this.#purgeDropped())
     if (this.#isIndexWorkDue) {
-      await transact(() => workOnIndexes(indexRows(this.#queries)))
+      await transact(() => advanceIndexes(indexRows(this.#queries)))
       this.#isIndexWorkDue = isIndexWorkDue(await readIndexes(this.#queries))
     }
     if (this.#hasExpiredRecords(headMs)) {

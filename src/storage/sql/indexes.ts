@@ -162,7 +162,7 @@ export function isIndexWorkDue(indexes: readonly Index[]): boolean {
  * step of a build, and returns the index with the state that it has reached. Entries and `built` are committed together,
  * so a crash leaves an index that is correct up to `built`.
  */
-export async function workOnIndexes(
+export async function advanceIndexes(
   queries: IndexRows,
   build: (index: Index) => Promise<Index> = (index) => buildStep(queries, index),
 ): Promise<void> {

@@ -2,6 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { IndexOutcome } from '../port/store.ts'
 import { READY, REMOVED } from '../search/declared-indexes.ts'
 import {
+  advanceIndexes,
   changeIndex,
   complete,
   DECLARATIONS,
@@ -14,7 +15,6 @@ import {
   setBuilt,
   toIndex,
   withoutDatabases,
-  workOnIndexes,
 } from '../sql/indexes.ts'
 import { IndexBuild } from './index-build.ts'
 import { SharedStatements } from './reads.ts'
@@ -133,7 +133,7 @@ export class Indexes extends SqliteIndexRows {
 
   /** Does a bounded amount of building and purging; call inside a transaction. */
   async work(): Promise<void> {
-    await workOnIndexes(this, (index) => this.#buildStep(index))
+    await advanceIndexes(this, (index) => this.#buildStep(index))
     this.reload()
   }
 
