@@ -93,7 +93,9 @@ export class AttachmentsClient {
         await reply.body?.cancel()
         throw malformed(reply)
       }
-      const length = reply.headers.get('content-length')
+      // A proxy may have compressed the attachment. `fetch` has decompressed it.
+      const isEncoded = reply.headers.has('content-encoding')
+      const length = isEncoded ? null : reply.headers.get('content-length')
       return {
         contentType: reply.headers.get('content-type') ?? 'application/octet-stream',
         length: length === null ? null : Number(length),

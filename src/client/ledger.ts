@@ -15,7 +15,7 @@ import {
   valueInvalid,
 } from './json-body.ts'
 import type { Operations } from './operations.ts'
-import { jsonWithLists, readDeclared } from './reply.ts'
+import { jsonWithLists, readDeclared, readJson } from './reply.ts'
 import {
   type ClientOptions,
   formatPath,
@@ -38,8 +38,10 @@ type Databases = Operations['GET /api/dbs']['reply']
 
 const LOG = 'GET /api/ledgers/{serverid}/changes'
 
+type LogPage = Operations[typeof LOG]['reply']
+
 /** A change that `log` yields. */
-export type LoggedChange = Operations[typeof LOG]['reply']['changes'][number]
+export type LoggedChange = LogPage['changes'][number]
 
 /** Selects changes for `log`. */
 export interface LogOptions extends Pick<ChangesOptions, 'databases' | 'signal'> {
@@ -67,7 +69,7 @@ export class LedgerClient {
   /** Returns the server id of the node. A verifying client takes the id from the key. */
   async serverId(options: RequestOptions = {}): Promise<number> {
     if (this.#verification !== null) return this.#verification.serverId
-    this.#serverId ??= (await this.request('GET /api/serverid', {}, options)).serverid
+    this.#serverId ??= (await this.#send('GET /api/serverid', {}, options, readJson)).serverid
     return this.#serverId
   }
 
@@ -85,18 +87,19 @@ export class LedgerClient {
 
   /** Creates a database. */
   async createDatabase(name: string, options: WriteOptions = {}): Promise<void> {
-    await this.request('POST /api/{db}', { path: { db: name } }, options)
+    await this.#send('POST /api/{db}', { path: { db: name } }, options, readJson)
   }
 
   /** Deletes a database with its items. The ledger keeps every entry. */
   async deleteDatabase(name: string, options: WriteOptions = {}): Promise<void> {
-    await this.request('DELETE /api/{db}', { path: { db: name } }, options)
+    await this.#send('DELETE /api/{db}', { path: { db: name } }, options, readJson)
   }
 
   /** Applies all `changes`, even of different databases, in one block, or none of them. */
   async record(changes: readonly ChangeInput[], options: WriteOptions = {}): Promise<RecordResult> {
     const body = { entries: requireArray(changes, 'changes') }
-    const { block, results } = await this.request('POST /api/ledgers', { body }, options)
+    const convert = jsonWithLists<RecordResult>('results')
+    const { block, results } = await this.#send('POST /api/ledgers', { body }, options, convert)
     return { block, results }
   }
 
@@ -118,7 +121,8 @@ export class LedgerClient {
     const query = { ...texts, ...(iss === undefined ? {} : { iss }), db }
     const path = { serverid: `${await this.serverId({ signal })}` }
     for (let from = requireText(start, 'from'); ; ) {
-      const page = await this.request(LOG, { path, query: { ...query, from } }, { signal })
+      const input = { path, query: { ...query, from } }
+      const page = await this.#send(LOG, input, { signal }, jsonWithLists<LogPage>('changes'))
       yield* page.changes
       if (page.next === null) return
       from = `${page.next}`
@@ -141,14 +145,23 @@ export class LedgerClient {
     input: Operations[Key]['input'],
     options: WriteOptions = {},
   ): Promise<Operations[Key]['reply']> {
+    return this.#send(operation, input, options, readDeclared)
+  }
+
+  async #send<Key extends keyof Operations>(
+    operation: Key,
+    input: Operations[Key]['input'],
+    options: WriteOptions,
+    convert: (reply: Response) => Promise<Operations[Key]['reply']>,
+  ): Promise<Operations[Key]['reply']> {
     const [, method = '', template = ''] = /^([A-Z]+) (\/\S*)$/.exec(String(operation)) ?? []
     if (method === '')
       throw valueInvalid(`operation is ${describeValue(operation)}; use one like GET /api/dbs`)
     const { path = {}, query = {}, body } = requireInput(input)
     const call = { method, path: formatPath(template, path), query, body, options }
     return method === 'GET'
-      ? this.#transport.read(call, readDeclared<Operations[Key]['reply']>)
-      : (this.#verification ?? this.#transport).write(call, readDeclared<Operations[Key]['reply']>)
+      ? this.#transport.read(call, convert)
+      : (this.#verification ?? this.#transport).write(call, convert)
   }
 }
 

@@ -101,21 +101,37 @@ it('reports a reply that does not come from a node', async () => {
     const failure = { code: 'REPLY_MALFORMED', status: 200 }
     await expect(new LedgerClient(node.url).databases()).rejects.toMatchObject(failure)
   }
+  const proxy = await fakeNode((response) => {
+    response.writeHead(200, { 'content-type': 'text/plain' }).end('OK')
+  })
+  const ledger = new LedgerClient(proxy.url)
+  const works = [
+    ledger.createDatabase('fruit'),
+    ledger.deleteDatabase('fruit'),
+    ledger.record([]),
+    ledger.serverId(),
+  ]
+  for (const work of await Promise.allSettled(works)) {
+    expect(work).toMatchObject({ reason: { code: 'REPLY_MALFORMED', status: 200 } })
+  }
 })
 
 it('reports a reply in which the list is missing', async () => {
   const node = await fakeNode(json(200, { status: true }))
   const ledger = new LedgerClient(node.url)
   const fruit = ledger.database('fruit')
-  for (const work of [
+  const works = [
     ledger.databases(),
     collected(fruit.query()),
     collected(fruit.ids()),
     collected(fruit.history('x')),
     collected(fruit.attachments('x').list()),
     fruit.createAll([{}]),
-  ]) {
-    await expect(work).rejects.toMatchObject({ code: 'REPLY_MALFORMED', status: 200 })
+    ledger.record([]),
+    collected(ledger.log()),
+  ]
+  for (const work of await Promise.allSettled(works)) {
+    expect(work).toMatchObject({ reason: { code: 'REPLY_MALFORMED', status: 200 } })
   }
 })
 

@@ -1,4 +1,5 @@
 // The client's history, time travel and attachment calls, against replies that follow the specification.
+import { gzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { LedgerClient } from '../../src/client/index.ts'
 import { broken, collected, fakeNode, json, noted } from './fake-node.ts'
@@ -112,6 +113,16 @@ it('reads the whole history, and an item and its attachment at an earlier height
     '/api/fruit/x/attachments/a?at=3',
     `/api/fruit/x/attachments?limit=500&at=${encodeURIComponent(time)}`,
   ])
+})
+
+it('knows no length of an attachment that a proxy has compressed', async () => {
+  const bytes = gzipSync('a'.repeat(1_000))
+  const node = await fakeNode((response) => {
+    const headers = { 'content-encoding': 'gzip', 'content-length': bytes.length }
+    response.writeHead(200, headers).end(bytes)
+  })
+  const got = await new LedgerClient(node.url).database('fruit').attachments('x').get('a')
+  expect([got.length, await new Response(got.stream).text()]).toEqual([null, 'a'.repeat(1_000)])
 })
 
 it('reads the pages of a list with a custom order by offset, and of other lists by the position of the last item', async () => {

@@ -664,6 +664,24 @@ it('with `current`, lists all items, and refuses a list without one of them and 
   await expect(absent).rejects.toMatchObject({ code: 'DATABASE_NOT_FOUND' })
 })
 
+it('with `current`, reports an item as missing that somebody else has deleted, also with its database', async () => {
+  for (const [method, path] of [
+    ['DELETE', '/api/fruit/plum'],
+    ['DELETE', '/api/fruit'],
+  ] as const) {
+    for (const isErased of [false, true]) {
+      const node = await startWith([plum(1)])
+      const { fruit } = await verifying(node, memory(), true)
+      expect((await fruit.read('plum'))?.item).toEqual(plum(1))
+      await node.send(method, path, undefined, { 'ledger-reason': 'sold' })
+      if (isErased) await node.send('POST', '/api/fruit/plum/erase', {})
+      expect(await fruit.read('plum')).toBeNull()
+      await record(node, [plum(2)])
+      expect((await fruit.read('plum'))?.item).toEqual(plum(2))
+    }
+  }
+})
+
 it('with `current`, refuses an older state, also after a restart', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy, make } = await verifying(node, memory(), true)

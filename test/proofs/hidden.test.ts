@@ -467,7 +467,7 @@ it('published attacks on Merkle maps are refused, by TypeScript and Python', asy
   expect(answers ?? []).toEqual(hasPython ? files.map(() => '"refused"') : [])
 })
 
-it('a client with `current` finds that a node has signed two states of the same blocks', async () => {
+it('a client with `current` finds that a node has signed two states of the same blocks, or a state without an item that it has seen', async () => {
   const folder = temporaryFolder()
   let node = await startLedgerNode({ folder })
   await node.send('POST', '/api/a')
@@ -477,7 +477,7 @@ it('a client with `current` finds that a node has signed two states of the same 
     ...{ verifySignature: nodeVerifySignature, key: parseVerifierKey(vkey), checkpoint: null },
     ...{ current: true, fetch: (path) => node.send('GET', path) },
   })
-  expect((await reader.readItem('a', 'y'))?.item.id).toBe('y')
+  for (const id of ['x', 'y']) expect((await reader.readItem('a', id))?.item.id).toBe(id)
   await node.close()
   hideItem(folder, 'a', 'x')
   node = await startLedgerNode({ folder })
@@ -485,6 +485,10 @@ it('a client with `current` finds that a node has signed two states of the same 
   const what = 'the node has signed two different states of 3 blocks'
   await expect(reader.readItem('a', 'x')).rejects.toThrow(what)
   await expect(reader.readIds('a')).rejects.toThrow(what)
+  // In a later state, the client misses the deletion of the item that it has seen.
+  await node.send('POST', '/api/a', { id: 'z' })
+  const stale = 'the server reports item x of a as missing without a proof of its deletion'
+  await expect(reader.readItem('a', 'x')).rejects.toThrow(stale)
 })
 
 it.skipIf(isOnDatabases())(

@@ -59,6 +59,14 @@ export interface ProvenItem extends Position {
   readonly item: JsonObject
 }
 
+/** A reply that an item does not exist; see `requireMissing`. */
+interface Denial {
+  readonly seen: Seen | null
+  readonly at?: number
+  readonly size?: number
+  readonly signal: AbortSignal | undefined
+}
+
 /** The reader's state when a request was sent. A reply that is older than this state is rejected. */
 interface Known {
   readonly checkpoint: Checkpoint | null
@@ -131,8 +139,11 @@ export class VerifyingReader {
 
   async #readCurrent(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
     const seen = this.seen(db, id)
-    const { revision } = await this.#proveState(db, id, signal)
-    if (revision === null) return null
+    const { revision, state } = await this.#proveState(db, id, signal)
+    if (revision === null) {
+      await this.requireMissing(db, id, { seen, signal, size: state.size })
+      return null
+    }
     const { height, index } = unpackPosition(revision.position)
     // The node may have signed a wrong state.
     if (seen !== null) requireNotBefore({ height, index }, seen)
@@ -270,34 +281,36 @@ export class VerifyingReader {
 
   /**
    * Verifies a reply that the item does not exist, or with `at`, that it did not exist after the block of this height:
-   * if the item existed when it was `seen`, its deletion must be proven. Without `at`, the signed state may also show that
-   * there is no such item, because an erased deletion and the deletion of a database have no proof.
+   * if the item existed when it was `seen`, its deletion must be proven, with `size` in the first `size` blocks. Without
+   * `at`, the signed state may also show that there is no such item, because an erased deletion and the deletion of a
+   * database have no proof. If the database has existed since then, there must be an erased deletion, because the node may
+   * have signed a wrong state.
    */
-  async requireMissing(
-    db: string,
-    id: string,
-    { seen, at, signal }: { seen: Seen | null; at?: number; signal: AbortSignal | undefined },
-  ): Promise<void> {
+  async requireMissing(db: string, id: string, { seen, at, size, signal }: Denial): Promise<void> {
     if (seen === null || seen.isDeleted || (at !== undefined && seen.height > at)) return
-    const before = at === undefined ? '' : `&cursor=${at + 1}.0`
+    const end = at === undefined ? size : at + 1
+    const before = end === undefined ? '' : `&cursor=${end}.0`
     const path = `${itemPath(db, id)}/history?order=newest&limit=2${before}`
     const { status, text } = await this.#options.fetch(path, signal)
     const position = status === 200 ? findDeletion(text) : null
     const found = position === null ? null : await this.readEntry(db, id, position, signal)
-    const last = at ?? Number.MAX_SAFE_INTEGER
-    const deletion = found !== null && !isBefore(found, seen) && found.height <= last ? found : null
+    const isInTime = end === undefined || (found !== null && found.height < end)
+    const deletion = found !== null && !isBefore(found, seen) && isInTime ? found : null
     if (deletion?.entry?.method === 'delete_item') return this.note(db, id, deletion, true)
     if (deletion?.entry === null && at !== undefined) {
       throw new ProofError('ITEM_ERASED', `the deletion of item ${id} of ${db} was erased`)
     }
     const state = at === undefined ? await this.#stateUnlessRefused(db, id, signal) : null
-    if (state === null || state.kind === 'current') {
+    const database = state?.database ?? null
+    const created = database === null ? null : unpackPosition(database)
+    const hasStayed = created !== null && isBefore(created, seen)
+    if (state === null || state.kind === 'current' || (hasStayed && deletion === null)) {
       const what = `the server reports item ${id} of ${db} as missing without a proof of its deletion`
       throw new ProofError('ITEM_STALE', `${what}, but this client has read the item before`)
     }
     if (deletion?.entry === null) this.note(db, id, deletion, true)
-    const end = { height: state.state.size - 1, index: ENTRIES_MAX }
-    this.noteDatabase(db, state.database === null ? end : unpackPosition(state.database))
+    const last = { height: state.state.size - 1, index: ENTRIES_MAX }
+    this.noteDatabase(db, created ?? last)
   }
 
   /** Like `#proveState`, but null if the server refuses the proof. */
