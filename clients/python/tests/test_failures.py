@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 import ssl
 import tempfile
 import threading
@@ -175,12 +176,20 @@ class Failures(unittest.TestCase):
         ledger = self.node(reply(503, refusal, retry_after="31"))
         error = self.refusal_of(ledger.databases)
         self.assertEqual((error.retry_after, self.delays), (31.0, []))
+        # Errors of a worker process are pickled.
+        copied = pickle.loads(pickle.dumps(error))
+        self.assertEqual(vars(copied), vars(error))
+        ledger = self.node(reply(503, "the page of a proxy", retry_after="31"))
+        error = self.refusal_of(ledger.databases)
+        self.assertEqual((error.code, error.retry_after, self.delays), ("REPLY_MALFORMED", 31.0, []))
 
     def test_reports_a_reply_that_does_not_come_from_a_node(self) -> None:
         values: list[object] = ["text", None, [], {"status": 1}, {"dbs": []}]
         for value in values:
             error = self.refusal_of(self.node(reply(200, value)).databases)
             self.assertEqual((error.code, error.status), ("REPLY_MALFORMED", 200))
+        fruit = self.node(reply(200, {"status": True}, ledger_position="1/4.0")).database("fruit")
+        self.assertEqual(self.refusal_of(lambda: fruit.read("x")).code, "REPLY_MALFORMED")
 
     def test_reads_a_refusal_that_a_proxy_has_compressed(self) -> None:
         self.assertIsNone(self.node(compressed).database("fruit").read("plum"))
@@ -311,6 +320,7 @@ class Failures(unittest.TestCase):
             ("localhost:4126", "'localhost:4126' is not the URL of a node"),
             ("http://u:secret@h", "must not have a user name or a password"),
             ("http://h/?token=secret", "must not have a query or a fragment"),
+            ("http://h:99999", "Port out of range"),
         ):
             with self.assertRaisesRegex(ValueError, reason):
                 LedgerClient(url)

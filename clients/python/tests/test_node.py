@@ -45,7 +45,7 @@ class RealNode(unittest.TestCase):
             read.item, {"id": created.id, "name": "apple", "tags": ["a", None], "price": 1.5}
         )
         self.assertEqual((read.position, read.etag), (created.position, created.etag))
-        self.fruit.replace(created.id, {"name": "apple", "price": 2}, if_match=read.etag)
+        self.fruit.replace(created.id, {"name": "apple", "price": 2}, if_match=read.etag, reason="riper 果")
         with self.refused("PRECONDITION_FAILED", 412):
             self.fruit.patch(created.id, {"price": 3}, if_match=read.etag)
         with self.refused("PRECONDITION_FAILED", 412):
@@ -54,7 +54,7 @@ class RealNode(unittest.TestCase):
         read = self.fruit.read(created.id)
         assert read is not None
         self.assertEqual(read.item, {"id": created.id, "name": "apple"})
-        self.fruit.delete(created.id)
+        self.fruit.delete(created.id, reason="sold")
         self.assertIsNone(self.fruit.read(created.id))
         with self.refused("ITEM_NOT_FOUND", 404):
             self.fruit.delete(created.id)
@@ -65,6 +65,8 @@ class RealNode(unittest.TestCase):
         self.assertEqual(list(self.fruit.query(at=height)), [past.item])
         self.assertEqual(list(self.fruit.ids(at=height)), [created.id])
         self.assertEqual((self.fruit.count(at=height), self.fruit.count()), (1, 0))
+        names = [self.name in self.ledger.databases(at=at) for at in (height, height - 2)]
+        self.assertEqual(names, [True, False])
         self.assertEqual(self.fruit.aggregate(sum=["price"], at=height).groups[0].sum, {"price": 1.5})
         with self.refused("HEIGHT_UNKNOWN", 404):
             self.fruit.read(created.id, at="2999-01-01T00:00:00Z")
@@ -72,6 +74,8 @@ class RealNode(unittest.TestCase):
             [(each.method, (each.item or {}).get("price")) for each in self.fruit.history(created.id)],
             [("create_item", 1.5), ("update_item", 2), ("update_item", None), ("delete_item", None)],
         )
+        reasons = [each.reason for each in self.fruit.history(created.id)]
+        self.assertEqual(reasons, [None, "riper 果", None, "sold"])
         with self.refused("DATABASE_NOT_FOUND", 404):
             self.ledger.database("none").read("x")
 

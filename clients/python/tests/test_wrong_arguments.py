@@ -27,7 +27,7 @@ WRONG: Dict[str, List[Any]] = {
     "where": ["", "x", 5, [], [("a", 1)]],
     "order": ["", 5, {}, [None], [""], [5]],
     "fields": ["", "x", 5, {}, [None], [""], [5]],
-    "method": [*NOT_TEXT, "get", "TRACE"],
+    "method": [*NOT_TEXT, "get", "TRACE", "HEAD"],
     "path": [*NOT_TEXT, "x", "/..", "/api/../x"],
     "query": ["", "x", 5, [], {"a": {}}, {"a": [None]}, {"a": "\ud800"}],
     "body": [None],
@@ -47,8 +47,11 @@ def ledger_rows(on: LedgerClient) -> List[Row]:
     return [
         ("create_database", "name", on.create_database),
         ("delete_database", "name", on.delete_database),
+        ("create_database", "text", lambda reason: on.create_database("x", reason=reason)),
+        ("databases", "count", lambda at: on.databases(at=at)),
         ("database", "name", on.database),
         ("record", "changes", on.record),
+        ("record", "text", lambda reason: on.record([], reason=reason)),
         ("changes", "text", lambda since: next(on.changes(since=since))),
         ("changes", "names", lambda names: next(on.changes(databases=names))),
         ("changes", "optional text", lambda by: next(on.changes(by=by))),
@@ -65,6 +68,7 @@ def database_rows(ledger: LedgerClient) -> List[Row]:
     on = ledger.database("fruit")
     rows: List[Row] = [
         ("create", "object", on.create),
+        ("create", "text", lambda reason: on.create({}, reason=reason)),
         ("create_all", "list", on.create_all),
         ("read", "name", on.read),
         ("read", "count", lambda at: on.read("x", at=at)),
@@ -77,6 +81,7 @@ def database_rows(ledger: LedgerClient) -> List[Row]:
         ("patch", "condition", lambda etag: on.patch("x", {}, if_match=etag)),
         ("delete", "name", on.delete),
         ("delete", "condition", lambda etag: on.delete("x", if_match=etag)),
+        ("delete", "text", lambda reason: on.delete("x", reason=reason)),
         ("count", "where", on.count),
         ("aggregate", "where", on.aggregate),
         ("attachments", "name", on.attachments),
@@ -108,6 +113,7 @@ def attachment_rows(ledger: LedgerClient) -> List[Row]:
         ("get", "count", lambda at: on.get("x", at=at)),
         ("list", "count", lambda at: list(on.list(at=at))),
         ("delete", "name", on.delete),
+        ("delete", "text", lambda reason: on.delete("x", reason=reason)),
     ]
 
 
@@ -159,7 +165,7 @@ class WrongArguments(unittest.TestCase):
         self.ledger = LedgerClient(f"http://127.0.0.1:{server.server_port}", retries=0)
 
     def test_each_method_refuses_missing_and_wrong_values_and_sends_no_request(self) -> None:
-        self.refuses(self.ledger, ledger_rows(self.ledger), ["server_id", "verifier_key", "databases"])
+        self.refuses(self.ledger, ledger_rows(self.ledger), ["server_id", "verifier_key"])
         self.refuses(self.ledger.database("fruit"), database_rows(self.ledger), ["name"])
         attachments = self.ledger.database("fruit").attachments("x")
         self.refuses(attachments, attachment_rows(self.ledger), [])

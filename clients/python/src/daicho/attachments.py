@@ -7,7 +7,7 @@ from typing import Any, Iterator
 
 from .errors import LedgerError
 from .json_body import require_state, require_text, value_invalid
-from .transport import Call, Transport, path_of
+from .transport import NOTHING, Call, Transport, path_of
 
 PAGE = 500
 #: Maximum bytes of an attachment.
@@ -43,13 +43,20 @@ class Attachments:
         self._transport = transport
         self._path = path_of("/api/{db}/{id}/attachments", db=db, id=id)
 
-    def put(self, name: str, content: bytes, *, content_type: str = "application/octet-stream") -> Attachment:
+    def put(
+        self,
+        name: str,
+        content: bytes,
+        *,
+        content_type: str = "application/octet-stream",
+        reason: str = NOTHING,
+    ) -> Attachment:
         """Creates or replaces the attachment `name`."""
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise value_invalid(content, "content", "bytes")
         headers = {"content-type": require_text(content_type, "content_type")}
         call = Call("PUT", self._named(name), headers=headers, content=bytes(content))
-        return _attachment_in(self._transport.write(call).json().get("attachment"))
+        return _attachment_in(self._transport.write(call, reason).json().get("attachment"))
 
     def get(self, name: str, *, at: int | str | None = None) -> AttachmentContent:
         """Reads the attachment `name` into memory; with `at`, as of the block of this height, or of the last block up to this time of RFC 3339."""
@@ -74,9 +81,9 @@ class Attachments:
             if len(page) < PAGE:
                 return
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, reason: str = NOTHING) -> None:
         """Deletes the attachment `name`."""
-        self._transport.write(Call("DELETE", self._named(name))).json()
+        self._transport.write(Call("DELETE", self._named(name)), reason).json()
 
     def _named(self, name: str) -> str:
         return self._path + path_of("/{name}", name=name)

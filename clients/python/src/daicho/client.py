@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from .changes import Change, changes_of, log_of
 from .database import Database
-from .json_body import require_list, require_object, value_invalid
+from .json_body import require_list, require_object, require_state, value_invalid
 from .transport import NOTHING, Call, Query, Token, Transport, path_of, system_chance
 
 
@@ -61,30 +61,31 @@ class LedgerClient:
         path = path_of("/api/ledgers/{serverid}/vkey", serverid=str(self.server_id()))
         return self._transport.read(Call("GET", path)).content.decode().strip()
 
-    def databases(self) -> list[str]:
-        """Returns the names of the databases; with tokens, only the databases that the token can read."""
-        return [str(name) for name in self.request("GET", "/api/dbs")["dbs"]]
+    def databases(self, *, at: int | str | None = None) -> list[str]:
+        """Returns the names of the databases; with tokens, only the databases that the token can read. For `at`, see `Database.read`."""
+        reply = self.request("GET", "/api/dbs", query={"at": require_state(at)})
+        return [str(name) for name in reply["dbs"]]
 
     def database(self, name: str) -> Database:
         """Returns the database `name`. Sends no request."""
         return Database(self._transport, name)
 
-    def create_database(self, name: str) -> None:
+    def create_database(self, name: str, *, reason: str = NOTHING) -> None:
         """Creates a database."""
-        self.request("POST", path_of("/api/{db}", db=name))
+        self.request("POST", path_of("/api/{db}", db=name), reason=reason)
 
-    def delete_database(self, name: str) -> None:
+    def delete_database(self, name: str, *, reason: str = NOTHING) -> None:
         """Deletes a database with its items. The ledger keeps every entry."""
-        self.request("DELETE", path_of("/api/{db}", db=name))
+        self.request("DELETE", path_of("/api/{db}", db=name), reason=reason)
 
-    def record(self, changes: Sequence[Mapping[str, Any]]) -> Recorded:
+    def record(self, changes: Sequence[Mapping[str, Any]], *, reason: str = NOTHING) -> Recorded:
         """Applies all `changes`, even of different databases, in one block, or none of them.
 
         A change has a `method` (`create_db`, `delete_db`, `create_item`, `update_item`, `delete_item`), a `db`, and
         an `item` or an `id`.
         """
         entries = [require_object(change, "change") for change in require_list(changes, "changes")]
-        value = self.request("POST", "/api/ledgers", body={"entries": entries})
+        value = self.request("POST", "/api/ledgers", body={"entries": entries}, reason=reason)
         block = value["block"]
         ids = [each["id"] for each in value["results"]]
         return Recorded(int(block["height"]), str(block["id"]), ids)
@@ -116,16 +117,22 @@ class LedgerClient:
         return log_of(self._transport, self.server_id(), databases, query)
 
     def request(
-        self, method: str, path: str, *, query: Query | None = None, body: Any = NOTHING
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = NOTHING,
+        reason: str = NOTHING,
     ) -> dict[str, Any]:
         """Calls any other operation with a JSON reply. `path` must be percent-encoded, and must start with `/`.
 
-        A `body` of None is refused, because a request without a body does something else.
+        A `body` of None is refused, because a request without a body does something else. `reason` is for changes.
         """
-        if method not in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
-            raise value_invalid(method, "method", "a method of HTTP")
+        if method not in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            raise value_invalid(method, "method", "a method with a JSON reply")
         if body is None:
             raise value_invalid(body, "body", "JSON; leave it out for a request without a body")
         call = Call(method, path, {} if query is None else require_object(query, "query"), body)
-        send = self._transport.read if method in ("GET", "HEAD") else self._transport.write
-        return send(call).json()
+        reply = self._transport.read(call) if method == "GET" else self._transport.write(call, reason)
+        return reply.json()

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Union
 from .attachments import Attachments
 from .errors import LedgerError
 from .json_body import json_text, require_count, require_list, require_object, require_state, require_text, value_invalid
-from .transport import NOTHING, Call, Reply, Transport, path_of, require_name
+from .transport import NOTHING, Call, Reply, Transport, malformed, path_of, require_name
 
 #: An item: any JSON object. Items from a node have an `id`.
 Item = Dict[str, Any]
@@ -108,15 +108,15 @@ class Database:
         self._transport = transport
         self._path = path_of("/api/{db}", db=name)
 
-    def create(self, item: Item) -> Written:
-        """Creates an item. The node assigns an id if `item` has none."""
-        reply = self._transport.write(Call("POST", self._path, body=require_object(item, "body")))
+    def create(self, item: Item, *, reason: str = NOTHING) -> Written:
+        """Creates an item. The node assigns an id if `item` has none. Like each change, can be given a `reason`, which is recorded."""
+        reply = self._transport.write(Call("POST", self._path, body=require_object(item, "body")), reason)
         return _written_in(reply, reply.json().get("id"))
 
-    def create_all(self, items: Sequence[Item]) -> list[str]:
+    def create_all(self, items: Sequence[Item], *, reason: str = NOTHING) -> list[str]:
         """Creates all `items` or none of them, and returns their ids."""
         body = require_list(items, "items")
-        ids = _list_in(self._transport.write(Call("POST", self._path, body=body)).json(), "ids")
+        ids = _list_in(self._transport.write(Call("POST", self._path, body=body), reason).json(), "ids")
         if len(ids) == len(body):
             return ids
         raise LedgerError("REPLY_MALFORMED", 200, f"the reply has {len(ids)} ids for {len(body)} items")
@@ -134,29 +134,39 @@ class Database:
                 return None
             raise
         item = reply.json().get("item")
+        if not isinstance(item, dict):
+            raise malformed(reply.status)
         written = _written_in(reply, id)
-        return Read(require_object(item, "item"), written.position, written.etag)
+        return Read(item, written.position, written.etag)
 
     def replace(
-        self, id: str, item: Item, *, if_match: str = NOTHING, if_absent: bool = False
+        self,
+        id: str,
+        item: Item,
+        *,
+        if_match: str = NOTHING,
+        if_absent: bool = False,
+        reason: str = NOTHING,
     ) -> Written:
         """Replaces the item. With `if_absent`, creates the item instead, and fails if the item exists."""
         if not isinstance(if_absent, bool):
             raise value_invalid(if_absent, "if_absent", "a bool")
         headers = {"if-none-match": "*"} if if_absent else {}
-        return self._change("POST", id, require_object(item, "body"), if_match, headers)
+        return self._change("POST", id, require_object(item, "body"), if_match, headers, reason)
 
-    def patch(self, id: str, members: Item, *, if_match: str = NOTHING) -> Written:
+    def patch(
+        self, id: str, members: Item, *, if_match: str = NOTHING, reason: str = NOTHING
+    ) -> Written:
         """Merges `members` into the item (RFC 7396): None removes a member.
 
         With `if_match`, fails with `PRECONDITION_FAILED` unless the item still has this `etag`. An `if_match` of None is
         refused, because the change would have no condition.
         """
-        return self._change("PATCH", id, require_object(members, "body"), if_match, {})
+        return self._change("PATCH", id, require_object(members, "body"), if_match, {}, reason)
 
-    def delete(self, id: str, *, if_match: str = NOTHING) -> Written:
+    def delete(self, id: str, *, if_match: str = NOTHING, reason: str = NOTHING) -> Written:
         """Deletes the item."""
-        return self._change("DELETE", id, NOTHING, if_match, {})
+        return self._change("DELETE", id, NOTHING, if_match, {}, reason)
 
     def query(
         self,
@@ -354,11 +364,12 @@ class Database:
             query["after"] = None
 
     def _change(
-        self, method: str, id: str, body: Any, if_match: str, headers: dict[str, str]
+        self, method: str, id: str, body: Any, if_match: str, headers: dict[str, str], reason: str
     ) -> Written:
         if if_match is not NOTHING:
             headers = {**headers, "if-match": require_text(if_match, "if_match")}
-        reply = self._transport.write(Call(method, self._item(id), body=body, headers=headers))
+        call = Call(method, self._item(id), body=body, headers=headers)
+        reply = self._transport.write(call, reason)
         reply.json()
         return _written_in(reply, id)
 
@@ -392,7 +403,7 @@ def _written_in(reply: Reply, id: Any) -> Written:
     """Raises LedgerError, REPLY_MALFORMED, unless the reply has a position: in quotes, it is the entity tag."""
     found = re.fullmatch(r"[0-9]+/([0-9]+\.[0-9]+)", reply.headers.get("ledger-position", ""))
     if found is None or not isinstance(id, str):
-        raise LedgerError("REPLY_MALFORMED", reply.status, f"the reply ({reply.status}) does not come from a node")
+        raise malformed(reply.status)
     return Written(id, found[1], f'"{found[1]}"')
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class LedgerError(Exception):
     """A failed request.
@@ -24,6 +26,10 @@ class LedgerError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Otherwise a pool of processes would hang: it could not read the error of a worker.
+        return LedgerError, (self.code, self.status, self.message, self.retry_after)
 
 
 #: Codes of errors without a reply. After these errors, a retry can succeed.

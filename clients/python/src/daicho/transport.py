@@ -68,7 +68,7 @@ class Reply:
         value = _json_or_none(self.content)
         if isinstance(value, dict) and value.get("status") is True:
             return value
-        raise _malformed(self.status)
+        raise malformed(self.status)
 
 
 class Transport:
@@ -115,10 +115,14 @@ class Transport:
                     raise
             limit = -(-limit // 8)
 
-    def write(self, call: Call) -> Reply:
-        """Sends a change. Raises LedgerError."""
+    def write(self, call: Call, reason: str = NOTHING) -> Reply:
+        """Sends a change, with the reason why it is made. Raises LedgerError."""
         key = secrets.token_hex(KEY_BYTES)
         headers = {"idempotency-key": key, **call.headers}
+        if reason is not NOTHING:
+            if not _is_unicode(require_text(reason, "reason")):
+                raise value_invalid(reason, "reason", "a text of Unicode")
+            headers["ledger-reason"] = quote(reason, safe="")
         return self._with_retries(replace(call, headers=headers))
 
     def open(self, call: Call, timeout: float) -> HTTPResponse:
@@ -201,17 +205,18 @@ class Transport:
             value = _json_or_none(_content_of(error.fp, timeout, REPLY_BYTES_MAX))
         except (OSError, HTTPException) as failure:
             return self.failure_of(failure)
+        seconds = str(error.headers.get("retry-after", ""))
+        retry_after = float(seconds) if re.fullmatch(r"[0-9]{1,6}", seconds) else None
         if not isinstance(value, dict) or value.get("status") is not False:
-            return _malformed(status)
+            return malformed(status, retry_after)
         # Only the reply for a missing item (404) has no `code`.
         if "code" not in value and status != 404:
-            return _malformed(status)
-        seconds = str(error.headers.get("retry-after", ""))
+            return malformed(status, retry_after)
         return LedgerError(
             str(value.get("code", "ITEM_NOT_FOUND")),
             status,
             str(value.get("message", "there is no such item")),
-            float(seconds) if re.fullmatch(r"[0-9]{1,6}", seconds) else None,
+            retry_after,
         )
 
 
@@ -256,7 +261,8 @@ def _base_of(url: str) -> str:
     example = "http://127.0.0.1:4126, and give a token with the argument `token`"
     parts = urlsplit(url)
     is_printable = re.fullmatch(r"[\x21-\x7e]+", url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not is_printable:
+    # `port` raises ValueError if it is too large.
+    if parts.scheme not in ("http", "https") or not parts.hostname or not is_printable or parts.port == 0:
         raise ValueError(f"{url!r} is not the URL of a node; use a URL like {example}")
     if "@" in parts.netloc:
         raise ValueError(f"the URL of a node must not have a user name or a password; use a URL like {example}")
@@ -315,8 +321,9 @@ def _json_or_none(content: bytes) -> Any:
         return None
 
 
-def _malformed(status: int) -> LedgerError:
-    return LedgerError("REPLY_MALFORMED", status, f"the reply ({status}) does not come from a node")
+def malformed(status: int, retry_after: float | None = None) -> LedgerError:
+    """Returns the error for a reply that does not come from a node."""
+    return LedgerError("REPLY_MALFORMED", status, f"the reply ({status}) does not come from a node", retry_after)
 
 
 def system_chance() -> float:
