@@ -1,4 +1,6 @@
+import { writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Browser, Page, Route } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -6,6 +8,7 @@ import type { Listener } from '../../src/http/index.ts'
 import { readWithSheetJs } from '../converter/readers.ts'
 import { startConverter } from '../converter/service.ts'
 import { launchBrowser } from '../support/browser.ts'
+import { temporaryFolder } from '../support/ledger-node.ts'
 
 let browser: Browser
 let converter: Listener
@@ -39,6 +42,21 @@ async function open(): Promise<{ page: Page; complaints: string[] }> {
   await page.goto(`${converter.url}/page`)
   return { page, complaints }
 }
+
+it('says that a file was changed since it was chosen', async () => {
+  const path = join(temporaryFolder(), 'a.png')
+  writeFileSync(path, picture)
+  const { page } = await open()
+  await page.setInputFiles('#file', path)
+  await page.locator('#facts').waitFor({ state: 'visible' })
+  writeFileSync(path, 'other')
+  await page.click('#convert')
+  const message = page.locator('#message', { hasText: 'The file cannot be read' })
+  await message.waitFor()
+  await page.selectOption('[name=resample]', 'nearest')
+  await page.locator('#canvas').waitFor({ state: 'hidden' })
+  await message.waitFor()
+})
 
 it('shows a chosen image as cells, counts its colours and downloads the workbook', async () => {
   const { page, complaints } = await open()

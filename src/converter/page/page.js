@@ -86,6 +86,19 @@ async function reasonOf(response) {
   }
 }
 
+/** Returns `text`, or that the chosen file cannot be read, which browsers report like a failed connection. */
+async function failureText(chosen, text) {
+  try {
+    await chosen.slice(0, 1).arrayBuffer()
+    return text
+  } catch {
+    return t(
+      'The file cannot be read: it is a folder, or was changed, moved or removed. Choose it again.',
+      'ファイルを読み込めません。フォルダーであるか、変更、移動または削除されています。選択し直してください。',
+    )
+  }
+}
+
 async function showPreview() {
   preview?.abort()
   if (file === null || file.size > FILE_BYTES_MAX || !form.checkValidity()) return
@@ -111,9 +124,11 @@ async function showPreview() {
     draw(picture, response.headers.get('x-daicho-colors'))
     at('stage').classList.remove('busy')
   } catch {
-    if (controller.signal.aborted) return
+    const text = t('The service cannot be reached.', 'サービスに接続できません。')
+    const reason = await failureText(file, text)
+    if (preview !== controller || controller.signal.aborted) return
     clearPreview()
-    showMessage(t('The service cannot be reached.', 'サービスに接続できません。'), 'bad')
+    showMessage(reason, 'bad')
   }
 }
 
@@ -150,6 +165,7 @@ function sendForm(event) {
   event.preventDefault()
   if (file === null || download !== null) return
   const request = new XMLHttpRequest()
+  const sent = file
   const expected = expectedBytes()
   download = request
   at('convert').disabled = true
@@ -169,14 +185,13 @@ function sendForm(event) {
       `${t('Received', '受信')} ${size(loaded)}`,
     )
   request.onload = () => void finished(request)
-  request.onerror = () =>
-    ended(
-      t(
-        'The connection was interrupted; nothing was saved.',
-        '接続が切れました。保存していません。',
-      ),
-      'bad',
+  request.onerror = async () => {
+    const text = t(
+      'The connection was interrupted; nothing was saved.',
+      '接続が切れました。保存していません。',
     )
+    ended(await failureText(sent, text), 'bad')
+  }
   request.onabort = () => ended(t('Cancelled.', '中止しました。'))
   request.open('POST', '/image')
   request.setRequestHeader('accept', 'application/vnd.ms-excel')
