@@ -87,6 +87,14 @@ it('shows tokens, creates and revokes one, and shows refused requests and the ac
   await denial.getByText('POST /api/fruit').waitFor()
   await denial.getByRole('cell', { name: 'auditor' }).waitFor()
   await expectAccessible(page, 'node-denials')
+  // Leaving the view would lose the token.
+  let asked = ''
+  page.once('dialog', (question) => {
+    asked = question.message()
+    void question.dismiss()
+  })
+  await page.getByRole('link', { name: 'Ledger', exact: true }).click()
+  await expect.poll(() => asked).toBe('Your changes are not saved. Leave them?')
   await notice.getByRole('button', { name: 'Hide' }).click()
   await notice.waitFor({ state: 'detached' })
   expect(complaints).toEqual([])
@@ -198,6 +206,7 @@ it('explains that a node rejects changes because peers have a longer copy of its
 it('a session without access to the list of peers still shows the node itself', async () => {
   const node = await startNode({ peers: PEERS })
   const { page } = await openPage(node)
+  await page.clock.install()
   await page.route('**/api/config/peers', (route) =>
     route.fulfill({ status: 403, json: { status: false, code: 'SCOPE_MISSING', message: 'no' } }),
   )
@@ -207,6 +216,8 @@ it('a session without access to the list of peers still shows the node itself', 
   await shown(page, `${node.service.serverId}`)
   await shown(page, 'Verifier key')
   await page.unroute('**/api/config/peers')
+  // The page asks again after half a minute.
+  await page.clock.runFor(40_000)
   await shown(page, 'No other node is mirrored here.')
 })
 

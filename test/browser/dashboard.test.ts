@@ -1,14 +1,15 @@
 // User interactions with the dashboard in a real browser. Tests find buttons and fields by their accessible names.
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openTokens } from '../../src/tokens/index.ts'
 import { expectAccessible } from '../support/accessibility.ts'
 import { dashboards, writeJson } from '../support/dashboard-page.ts'
-import { HandClock } from '../support/ledger-node.ts'
+import { HandClock, temporaryFolder } from '../support/ledger-node.ts'
 import { until } from '../support/until.ts'
 
 const { startNode, openPage } = dashboards()
@@ -173,6 +174,122 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
+  it('keeps a text that the user types while the node fails, its database is deleted, or a cancelled request ends', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', { id: 'fig', price: 5 })
+    const { page } = await openPage(node, { at: '#/db/fruit/fig' })
+    page.on('dialog', (dialog) => void dialog.accept())
+    await button(page, 'Edit').click()
+    const editor = page.getByLabel('JSON of the item')
+    for (const price of [7, 8, 7]) {
+      await node.send('POST', '/api/fruit/fig', { price })
+      await page.locator('.notice.bad').getByRole('button', { name: 'Take theirs' }).click()
+      await expect.poll(() => editor.innerText()).toContain(`"price": ${price}`)
+    }
+    await writeJson(page, '{"price":6}')
+    const failure = { status: 500, json: { status: false, code: 'STORE_FAILED', message: 'x' } }
+    await page.route('**/api/fruit/fig', (route) => route.fulfill(failure))
+    await node.send('POST', '/api/fruit/fig', { price: 9 })
+    await shown(page, 'STORE_FAILED')
+    expect(await editor.innerText()).toContain('{"price":6}')
+    await page.unroute('**/api/fruit/fig')
+    await button(page, 'Try again').first().click()
+    await shown(page, 'Somebody else has changed the item.')
+    await node.send('DELETE', '/api/fruit')
+    await shown(page, 'DATABASE_NOT_FOUND')
+    expect(await editor.innerText()).toContain('{"price":6}')
+    await button(page, 'Cancel').click()
+    await shown(page, 'This database does not exist.')
+
+    await node.send('POST', '/api/fruit')
+    await page.goto(`${node.url}/#/db/fruit`)
+    const held = Promise.withResolvers<void>()
+    await page.route('**/api/fruit', (route) => held.promise.then(() => route.continue()))
+    const dialog = page.getByRole('dialog')
+    const add = async (text: string) => {
+      await button(page, 'Add item').click()
+      await writeJson(page, text)
+    }
+    await add('{"id":"late"}')
+    await dialog.getByRole('button', { name: 'Create' }).click()
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    await add('{"id":"next"}')
+    held.resolve()
+    await shown(page, 'Item late was added.')
+    expect(await editor.innerText()).toBe('{"id":"next"}')
+  })
+
+  it('does not ask again and again for what its token may not read', async () => {
+    const node = await startNode()
+    const { page } = await openPage(node)
+    await page.clock.install()
+    const asked: string[] = []
+    await page.route(/config\/peers|\/changes/, (route) => {
+      asked.push(new URL(route.request().url()).pathname.split('/').at(-1) ?? '')
+      return route.fulfill({ status: 403, json: { status: false, code: 'SCOPE_MISSING' } })
+    })
+    await page.reload()
+    await heading(page, 'Databases')
+    for (let round = 0; round < 6; round += 1) {
+      await page.clock.runFor(4_000)
+      await page.evaluate("fetch('./healthz').then((reply) => reply.text())")
+    }
+    // The feed is asked for its position, and then for changes.
+    expect(asked.toSorted()).toEqual(['changes', 'changes', 'peers'])
+  })
+
+  it('shows a list and a search that take longer than the time between two changes', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/stock')
+    await node.send('POST', '/api/stock', { id: 'first' })
+    const { page } = await openPage(node)
+    await page.clock.install()
+    for (const [view, request] of [
+      ['#/db/stock', /\/api\/stock\?limit=51/],
+      ['#/ledger?method=create_item', /\/api\/ledgers\?/],
+    ] as const) {
+      const held = Promise.withResolvers<void>()
+      let count = 0
+      await page.route(request, async (route) => {
+        count += 1
+        await held.promise
+        await route.continue()
+      })
+      await page.goto(`${node.url}/${view}`)
+      await expect.poll(() => count).toBe(1)
+      for (let round = 0; round < 5; round += 1) {
+        await node.send('POST', '/api/stock', {})
+        await page.evaluate("fetch('./healthz').then((reply) => reply.text())")
+        await page.clock.runFor(300)
+      }
+      expect(count).toBe(1)
+      held.resolve()
+      await page.getByRole('link', { name: 'first', exact: true }).waitFor()
+      await page.clock.runFor(10_000)
+      await expect.poll(() => count).toBeGreaterThan(1)
+      await page.unroute(request)
+    }
+  })
+
+  it('keeps the results of a search that the user has continued when the page is shown again', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    for (let n = 0; n < 30; n += 1) await node.send('POST', '/api/fruit', { n })
+    const { page } = await openPage(node, { at: '#/ledger?method=create_item' })
+    await button(page, 'Search further back').click()
+    await shown(page, 'The whole chain was searched.')
+    const asked: string[] = []
+    page.on('request', (request) => asked.push(new URL(request.url()).search))
+    await page.clock.install()
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    await expect.poll(() => asked.some((query) => query.startsWith('?since=30.0'))).toBe(true)
+    asked.length = 0
+    await page.clock.runFor(300)
+    expect(await page.locator('.block').count()).toBe(30)
+    expect(asked.filter((query) => query.includes('since'))).toEqual([])
+  })
+
   it('verifies an item, its absence and a whole list, shows the past without buttons, and detects content that the node did not record', async () => {
     const node = await startNode()
     await node.send('POST', '/api/fruit')
@@ -265,6 +382,8 @@ describe('databases and items', () => {
     await shown(page, 'The attachment note.txt exists and will be replaced.')
     await submit()
     await shown(page, 'image/svg+xml')
+    // It showed the former content.
+    expect(await page.locator('.preview').count()).toBe(0)
     const { attachments } = (await node.send('GET', '/api/fruit/plum/attachments')).json
     expect(attachments).toMatchObject([{ name: 'note.txt', content_type: 'image/svg+xml' }])
     await button(page, 'Delete: note.txt').click()
@@ -415,8 +534,12 @@ describe('databases and items', () => {
     await button(page, 'Select all matches (120)').click()
     await button(page, 'Change a member').click()
     const dialog = page.getByRole('dialog')
-    await dialog.getByLabel('Member').fill('kind')
+    await dialog.getByLabel('Member').fill('id')
     await dialog.getByLabel('Value', { exact: true }).fill('é')
+    expect(await dialog.getByRole('button', { name: 'Change' }).isDisabled()).toBe(true)
+    await dialog.getByLabel('Member').fill('"a.b".c')
+    await shown(page, '120 of 120 items will change: {"a.b":{"c":"é"}}')
+    await dialog.getByLabel('Member').fill('kind')
     await dialog.getByText('60 of 120 items will change:').waitFor()
     await dialog.getByLabel('Reason').fill('tidied')
     await expectAccessible(page, 'change-many')
@@ -433,7 +556,17 @@ describe('databases and items', () => {
     await button(page, 'Hide').click()
     const last = (await node.send('GET', '/api/stock/s119/history')).json.history.at(-1)
     expect(last).toMatchObject({ method: 'update_item', reason: 'tidied', item: { kind: 'é' } })
-    const csv = await saved(page, () => button(page, 'Save as CSV').click())
+    // Another page does not end an export.
+    const held = Promise.withResolvers<void>()
+    const lists = '**/api/stock?limit=1000&docs=true**'
+    await page.route(lists, (route) => held.promise.then(() => route.continue()))
+    const csv = await saved(page, async () => {
+      await button(page, 'Save as CSV').click()
+      await button(page, 'Next').click()
+      await page.getByLabel('Select: s60', { exact: true }).waitFor()
+      held.resolve()
+    })
+    await button(page, 'Previous').click()
     expect([csv.text.slice(0, 10), csv.text.split('\r\n').length]).toEqual([
       '\ufeffid,kind\r\n',
       121,
@@ -446,6 +579,20 @@ describe('databases and items', () => {
     await shown(page, '2 items were deleted, 0 not.')
     await shown(page, '117 items')
     expect((await node.send('GET', '/api/stock?limit=2')).json.items).toEqual(['s3', 's4'])
+    // The number of matches of other conditions is not shown, and not what is selected.
+    const at = (where: object) =>
+      page.goto(`${node.url}/#/db/stock?where=${encodeURIComponent(JSON.stringify(where))}`)
+    await at({ id: 's3' })
+    await button(page, 'Select all matches (1)').waitFor()
+    const counted = Promise.withResolvers<void>()
+    await page.route('**/api/stock?limit=1&count=true**', (route) =>
+      counted.promise.then(() => route.continue()),
+    )
+    await at({ kind: 'é' })
+    await page.getByLabel('Select: s4', { exact: true }).waitFor()
+    expect(await page.getByText('Select all matches').count()).toBe(0)
+    counted.resolve()
+    await button(page, 'Select all matches (116)').waitFor()
     // All that were deleted are in one block.
     const { ledgers } = (await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`))
       .json
@@ -464,11 +611,19 @@ describe('databases and items', () => {
     const rows = Array.from({ length: 1_200 }, (_, n) => `s${n},${n},"名 ${n}\r\nx"`)
     const lines = ['id,n:number,name', ...rows, 'old,1,x', 'bad,x,y', '/,2,z']
     await page.evaluate(`(() => {
+      const text = new DataTransfer()
+      text.setData('text/plain', 'x')
+      dispatchEvent(new DragEvent('drop', { dataTransfer: text, cancelable: true }))
+    })()`)
+    expect(await page.locator('.import').count()).toBe(0)
+    await page.evaluate(`(() => {
       const dataTransfer = new DataTransfer()
       dataTransfer.items.add(new File([${JSON.stringify(lines.join('\r\n'))}], 'stock.csv'))
+      dataTransfer.items.add(new File(['id'], 'other.csv'))
       dispatchEvent(new DragEvent('drop', { dataTransfer, cancelable: true }))
     })()`)
     await shown(page, 'stock.csv')
+    await shown(page, 'Only the first of the dropped files is imported.')
     await page.locator('.import').getByRole('button', { name: 'Import', exact: true }).click()
     await shown(page, '1,200 items were added, 0 replaced, 0 left out, 3 refused.')
     await shown(page, 'Line 2,403: column n: "x" is not a number')
@@ -477,6 +632,26 @@ describe('databases and items', () => {
     expect(await field.inputValue()).toBe('id,n:number,name\nold,1,x\nbad,x,y\n/,2,z')
     await field.fill('id,n:number,name\nold,1,x\nbad,3,y\nslash,2,z')
     await page.getByLabel('If an id exists').selectOption('replace')
+    // The corrected lines stay while nothing can be recorded, and are of the kind of their file, whatever is chosen next.
+    const refuse = { status: 403, json: { status: false, code: 'SCOPE_MISSING', message: 'no' } }
+    await page.route('**/api/ledgers', (route) => route.fulfill(refuse))
+    await button(page, 'Import these lines').click()
+    await shown(page, 'SCOPE_MISSING')
+    await page.unroute('**/api/ledgers')
+    expect(await field.inputValue()).toContain('slash,2,z')
+    const path = join(temporaryFolder(), 'next.json')
+    writeFileSync(path, '{}')
+    await page.locator('.import input[type=file]').setInputFiles(path)
+    writeFileSync(path, 'changed')
+    await page.locator('.import').getByRole('button', { name: 'Import', exact: true }).click()
+    await shown(page, 'The file cannot be read')
+    let asked = ''
+    page.once('dialog', (dialog) => {
+      asked = dialog.message()
+      void dialog.dismiss()
+    })
+    await page.locator('.import').getByRole('button', { name: 'Close' }).click()
+    expect(asked).toBe('Your changes are not saved. Leave them?')
     await button(page, 'Import these lines').click()
     await shown(page, '2 items were added, 1 replaced, 0 left out, 0 refused.')
     await shown(page, '1,203 items')

@@ -97,6 +97,19 @@ it('lets a person sign in, records the person as the author, verifies the chain,
   expect(kept).not.toMatch(/eyJ|"verifier"|sign-in/)
   expect(complaints).toEqual([])
 
+  // The session goes on after the issuer could not be reached.
+  const tokens = `${issuer.url}/token`
+  await page.route(tokens, (route) => route.abort())
+  const failed = page.waitForRequest(tokens)
+  await page.clock.fastForward('04:01')
+  await failed
+  await page.unroute(tokens)
+  const again = page.waitForResponse(tokens)
+  await page.clock.fastForward('00:30')
+  expect((await again).status()).toBe(200)
+  await page.getByText('The node does not answer.').waitFor({ state: 'detached' })
+  expect(await page.getByText('Your session has ended.').count()).toBe(0)
+
   // The page renews its token a minute before it expires.
   const renewed = page.waitForResponse(`${issuer.url}/token`)
   await page.clock.fastForward('04:01')

@@ -32,12 +32,46 @@ it('sends batches of at most 4 MiB of UTF-8, and refuses a record alone that the
     }
   }
   const { signal } = new AbortController()
-  const report = await recordBatches(changes(), signal, () => {})
+  const report = await recordBatches(changes(), { signal })
   expect([report.recorded, report.refused.map(({ code }: { code: string }) => code)]).toEqual([
     5,
     ['BODY_TOO_LARGE'],
   ])
   expect(Math.max(...sizes)).toBeLessThan(4.1 * 1024 * 1024)
+})
+
+it('completes the batch that is being sent when the user stops, so that the last progress is what was recorded', async () => {
+  const { recordBatches } = await load('batches')
+  const stop = new AbortController()
+  record.mockImplementation(async (_: unknown, options: object) => {
+    if (record.mock.calls.length === 2) stop.abort(new Error('enough'))
+    if ('signal' in options) throw stop.signal.reason
+  })
+  async function* changes() {
+    for (let n = 0; n < 2_500; n += 1) yield { change: { method: 'create_item' as const, n } }
+  }
+  let seen = 0
+  const progress = ({ recorded }: { recorded: number }) => {
+    seen = recorded
+  }
+  const work = recordBatches(changes(), { signal: stop.signal, progress })
+  await expect(work).rejects.toThrow('enough')
+  expect([seen, record.mock.calls.length]).toEqual([2_000, 2])
+})
+
+it('returns refused records as they are in the file, to correct them', async () => {
+  const { importFile, readUtf8 } = await load('import')
+  const { signal } = new AbortController()
+  const refused = async (text: string, isCsv = true) => {
+    const bytes = await readUtf8(new Blob([text]))
+    const options = { db: 'fruit', isCsv, policy: 'fail', signal, progress: () => {} }
+    const report = await importFile(bytes, options)
+    return report.refused.map(({ text }: { text: string | null }) => text)
+  }
+  // Empty cells at the end, and another line end in a quoted cell.
+  expect(await refused('n:number\ta\tb\nx\t\t\n1\tc\td\n')).toEqual(['x\t\t'])
+  expect(await refused('n:number,a\n1,"b\rc"\nx,d')).toEqual(['x,d'])
+  expect(await refused('\ufeff[{"id":1}]', false)).toEqual([null])
 })
 
 it('saves a CSV of one state, so that no member of an item that changes meanwhile is left out', async () => {

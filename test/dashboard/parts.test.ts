@@ -7,7 +7,12 @@ import {
   visibleJson,
   visibleText,
 } from '../../src/base/visible.js'
-import { Session, type SessionState } from '../../src/dashboard/browser/node/session.ts'
+import {
+  type Renew,
+  Session,
+  SessionEnded,
+  type SessionState,
+} from '../../src/dashboard/browser/node/session.ts'
 import {
   type Conditions,
   type FormCondition,
@@ -159,10 +164,13 @@ it('shows long runs of backslashes in linear time', () => {
 })
 
 /**
- * Creates a session with a fake node that answers with `reply`. Records the requests that the node receives, and
- * the states of the session.
+ * Creates a session with a fake node that answers with `reply`, and with an account if there is `renew`. Records the
+ * requests that the node receives, and the states of the session.
  */
-function session(reply: (path: string, token: string | null) => Response | Error) {
+function session(
+  reply: (path: string, token: string | null) => Response | Error,
+  renew: Renew | null = null,
+) {
   const sent: string[] = []
   const states: SessionState[] = []
   let now = 0
@@ -170,6 +178,7 @@ function session(reply: (path: string, token: string | null) => Response | Error
     base: 'http://node/',
     now: () => now,
     onState: (state) => states.push(state),
+    findRenewal: () => renew,
     fetch: async (input, init) => {
       const path = String(input).replace('http://node/', '')
       const token = new Headers(init?.headers).get('authorization')
@@ -264,8 +273,25 @@ it('the session ends if the node refuses a token with 429, and a token without a
 it('reports an expired session and an unreachable node', async () => {
   const ended = session(() => Response.json({ status: false }, { status: 401 }))
   await expect(ended.made.fetch('http://node/a')).rejects.toThrow('no session')
-  expect(ended.states).toEqual(['ended'])
+  // The wrong password is not sent again, because the node would soon refuse every password of this address.
+  await expect(ended.made.fetch('http://node/b')).rejects.toThrow('no session')
+  expect([ended.states, ended.sent]).toEqual([['ended'], ['POST session -']])
   const lost = session(() => new TypeError('failed'))
   await expect(lost.made.fetch('http://node/a')).rejects.toThrow('failed')
   expect(lost.states).toEqual(['lost'])
+})
+
+it('the session of an account goes on if its issuer cannot be reached for a while, and ends if the issuer refuses', async () => {
+  const failures = [new TypeError('no network'), new SessionEnded('invalid_grant')]
+  const { made, states } = session(
+    () => Response.json({}),
+    async () => {
+      throw failures.shift()
+    },
+  )
+  await expect(made.fetch('http://node/a')).rejects.toThrow('no network')
+  expect(states).toEqual(['lost'])
+  await expect(made.fetch('http://node/a')).rejects.toThrow('invalid_grant')
+  await expect(made.fetch('http://node/a')).rejects.toThrow('invalid_grant')
+  expect(states).toEqual(['lost', 'ended'])
 })

@@ -28,6 +28,8 @@ export const english = {
   failed: 'That did not work:',
   unreachable: 'The node cannot be reached.',
   timedOut: 'The node did not answer in time.',
+  fileUnreadable:
+    'The file cannot be read: it is a folder, or it was changed, moved or removed. Choose it again.',
   cancel: 'Cancel',
   close: 'Close',
   create: 'Create',
@@ -126,6 +128,7 @@ export const english = {
     skip: 'leave the record out',
     replace: 'replace the item',
   },
+  oneFile: 'Only the first of the dropped files is imported.',
   fileTooLarge: 'The file has more than 256 MiB: use “daicho load”.',
   importMeans:
     'A header of CSV can have types, such as price:number. A refused record does not stop the others. Up to 1,000 records are recorded in each block.',

@@ -26,6 +26,8 @@ export const japanese: Texts = {
   failed: '処理できませんでした:',
   unreachable: 'ノードに接続できません。',
   timedOut: 'ノードから時間内に応答がありませんでした。',
+  fileUnreadable:
+    'ファイルを読み込めません。フォルダーであるか、変更、移動または削除されています。選択し直してください。',
   cancel: 'キャンセル',
   close: '閉じる',
   create: '作成',
@@ -115,6 +117,7 @@ export const japanese: Texts = {
   fileToImport: 'CSV、NDJSON、JSON 配列。ファイルをこのページにドロップすることもできます',
   ifIdExists: 'ID がすでにある場合',
   policies: { fail: '拒否する', skip: '飛ばす', replace: '置き換える' },
+  oneFile: 'ドロップされたファイルのうち、最初のものだけを取り込みます。',
   fileTooLarge: '256 MiB を超えるファイルは「daicho load」で取り込んでください。',
   importMeans:
     'CSV の見出しには price:number のように型を書けます。拒否された行があっても、ほかの行は取り込まれます。ブロックごとに最大 1,000 件が記録されます。',

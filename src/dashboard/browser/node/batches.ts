@@ -19,7 +19,7 @@ export interface RefusedChange {
 
 export interface BatchOptions {
   readonly signal: AbortSignal
-  /** Called after each batch. */
+  /** Called after each batch and each refused change. */
   readonly progress?: (report: BatchReport) => void
   /** Why the changes are made, or empty. */
   readonly reason?: string
@@ -32,17 +32,32 @@ export interface BatchReport {
 
 /**
  * Records `changes` in batches, each of which is one block or nothing. If the node refuses a batch because of one change,
- * the batch is halved until the refused change is alone. Errors: ClientError for a failure that is not about a change.
+ * the batch is halved until the refused change is alone. Errors: ClientError for a failure that is not about a change; the
+ * reason of `signal`, after the batch that is being sent, so that the last progress is what was recorded.
  */
 export async function recordBatches(
   changes: AsyncIterable<LocatedChange>,
-  options: BatchOptions,
+  { signal, progress, reason = '' }: BatchOptions,
 ): Promise<BatchReport> {
-  let report: BatchReport = { recorded: 0, refused: [] }
-  const send = async (batch: readonly LocatedChange[]) => {
-    const { recorded, refused } = await recordBatch(batch, options)
-    report = { recorded: report.recorded + recorded, refused: [...report.refused, ...refused] }
-    options.progress?.(report)
+  const refused: RefusedChange[] = []
+  let recorded = 0
+  const send = async (batch: readonly LocatedChange[]): Promise<void> => {
+    signal.throwIfAborted()
+    try {
+      const entries = batch.map(({ change }) => change)
+      await ledger.record(entries, reason === '' ? {} : { reason })
+      recorded += batch.length
+    } catch (error) {
+      const [first, ...others] = batch
+      if (first === undefined || !isAboutChange(error)) throw error
+      if (others.length > 0) {
+        const half = Math.ceil(batch.length / 2)
+        await send(batch.slice(0, half))
+        return send(batch.slice(half))
+      }
+      refused.push({ change: first, code: error.code, reason: error.message })
+    }
+    progress?.({ recorded, refused })
   }
   const encoder = new TextEncoder()
   let batch: LocatedChange[] = []
@@ -58,33 +73,7 @@ export async function recordBatches(
     bytes += length
   }
   if (batch.length > 0) await send(batch)
-  return report
-}
-
-async function recordBatch(
-  batch: readonly LocatedChange[],
-  options: BatchOptions,
-): Promise<BatchReport> {
-  const { signal, reason = '' } = options
-  try {
-    await ledger.record(
-      batch.map(({ change }) => change),
-      { signal, reason: reason === '' ? undefined : reason },
-    )
-    return { recorded: batch.length, refused: [] }
-  } catch (error) {
-    const [first, ...others] = batch
-    if (first === undefined || !isAboutChange(error)) throw error
-    if (others.length === 0)
-      return { recorded: 0, refused: [{ change: first, code: error.code, reason: error.message }] }
-    const half = Math.ceil(batch.length / 2)
-    const one = await recordBatch(batch.slice(0, half), options)
-    const other = await recordBatch(batch.slice(half), options)
-    return {
-      recorded: one.recorded + other.recorded,
-      refused: [...one.refused, ...other.refused],
-    }
-  }
+  return { recorded, refused }
 }
 
 /** Whether another batch can succeed, because the node refuses an item of this one. */

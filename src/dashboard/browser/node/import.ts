@@ -30,10 +30,11 @@ export interface FileImportOptions {
   readonly progress: (done: number) => void
 }
 
-/** Returns the bytes of `file` in UTF-8. Spreadsheets also save texts in UTF-16, with a byte order mark. */
+/** Returns the bytes of `file` in UTF-8 without a byte order mark. Spreadsheets also save texts in UTF-16, with such a mark. */
 export async function readUtf8(file: Blob): Promise<Uint8Array> {
   const bytes = new Uint8Array(await file.arrayBuffer())
-  const mark = `${bytes[0]},${bytes[1]}`
+  if (`${bytes.subarray(0, 3)}` === '239,187,191') return bytes.subarray(3)
+  const mark = `${bytes.subarray(0, 2)}`
   const encoding = { '255,254': 'utf-16le', '254,255': 'utf-16be' }[mark]
   if (encoding === undefined) return bytes
   return new TextEncoder().encode(new TextDecoder(encoding).decode(bytes))
@@ -79,15 +80,19 @@ export async function importFile(
     ...others.map(({ change, reason }) => ({ line: change.line ?? 0, reason })),
   ]
   const lines = splitLines(bytes)
-  const texts = isArray(bytes, isCsv) ? null : lines
+  const ends = new Map(starts.map((start, at) => [start, starts[at + 1]]))
+  /** Returns the lines of the record that starts at `line`, up to the next record. */
+  const slice = (line: number) =>
+    joinLines(lines.slice(line - 1, (ends.get(line) ?? lines.length + 1) - 1))
+  const hasLines = !isArray(bytes, isCsv)
   return {
     created: report.recorded,
     replaced: updated.recorded,
     skipped: policy === 'skip' ? existing.length : 0,
     refused: all
       .toSorted((one, other) => one.line - other.line)
-      .map((one) => ({ ...one, text: texts && sliceRecord(texts, one.line, starts) })),
-    header: lines.slice(0, (starts[0] ?? 1) - 1).join('\n'),
+      .map((one) => ({ ...one, text: hasLines ? slice(one.line) : null })),
+    header: joinLines(lines.slice(0, (starts[0] ?? 1) - 1)),
   }
 }
 
@@ -106,19 +111,17 @@ function toUpdate({ change, ...located }: LocatedChange): LocatedChange {
   return { ...located, change: { ...change, method } as typeof change }
 }
 
+/** Splits a file at the line ends of its records. Others can be in quoted cells. */
 function splitLines(bytes: Uint8Array): readonly string[] {
-  return new TextDecoder().decode(bytes).split(/\r\n|\n|\r/)
+  const text = new TextDecoder().decode(bytes)
+  return text.split(text.includes('\n') ? '\n' : '\r')
+}
+
+/** Joins lines without the line end of the last one. Spaces and tabs at its end belong to the record. */
+function joinLines(lines: readonly string[]): string {
+  return lines.join('\n').replace(/[\r\n]+$/, '')
 }
 
 function isArray(bytes: Uint8Array, isCsv: boolean): boolean {
   return !isCsv && bytes.find((byte) => byte > 0x20) === 0x5b
-}
-
-/** Returns the lines of the record that starts at `line`, up to the next record. */
-function sliceRecord(lines: readonly string[], line: number, starts: readonly number[]): string {
-  const next = starts[starts.indexOf(line) + 1] ?? lines.length + 1
-  return lines
-    .slice(line - 1, next - 1)
-    .join('\n')
-    .trimEnd()
 }

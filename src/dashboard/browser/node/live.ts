@@ -21,6 +21,8 @@ const PAUSE_MS = 250
 /** Delay after a change before items are counted again, because counting a large database can take long. */
 export const COUNT_PAUSE_MS = 5_000
 const RETRY_MS = 3_000
+/** Interval of requests for what the token may not read: the change feed, and the peers. */
+const REFUSED_MS = 30_000
 
 /**
  * Calls `start` now, and whenever the page becomes visible again. Aborts `signal` when the page is hidden. A hidden
@@ -63,17 +65,19 @@ async function readStart(signal: AbortSignal): Promise<string> {
 async function follow(start: string, signal: AbortSignal): Promise<void> {
   let since = start
   while (!signal.aborted) {
+    let waitMs = RETRY_MS
     try {
       isLive.value = true
       for await (const change of ledger.changes({ since, signal })) {
         notify(change)
         since = change.position
       }
-    } catch {
+    } catch (error) {
       if (signal.aborted) return
       isLive.value = false
+      if (error instanceof ClientError && error.status === 403) waitMs = REFUSED_MS
     }
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+    await new Promise((resolve) => setTimeout(resolve, waitMs))
     notify(null)
   }
 }
@@ -124,8 +128,18 @@ export const nodeStatus = signal<NodeStatus | null>(null)
 /** Keeps `nodeStatus` up to date while the page is visible. */
 export function followStatus(): void {
   void whileVisible(async (signal) => {
+    let hidden: PeersStatus | null = null
+    let hiddenUntil = 0
     while (!signal.aborted && sessionState.peek() !== 'ended') {
-      const [peers, ready] = await Promise.all([readPeers(signal), readReadiness(signal)])
+      if (performance.now() > hiddenUntil) hidden = null
+      const [peers, ready]: [PeersStatus, Readiness] = await Promise.all([
+        hidden ?? readPeers(signal),
+        readReadiness(signal),
+      ])
+      if (hidden === null && peers.peers === 'hidden') {
+        hidden = peers
+        hiddenUntil = performance.now() + REFUSED_MS
+      }
       if (!signal.aborted) nodeStatus.value = { ...peers, ...ready }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))
     }
@@ -135,7 +149,9 @@ export function followStatus(): void {
 /** HTTP statuses that mean that the session may not read the peers, or that a proxy blocks the request. */
 const HIDDEN: ReadonlySet<number> = new Set([401, 403, 404])
 
-async function readPeers(signal: AbortSignal): Promise<Omit<NodeStatus, keyof Readiness>> {
+type PeersStatus = Omit<NodeStatus, keyof Readiness>
+
+async function readPeers(signal: AbortSignal): Promise<PeersStatus> {
   try {
     return await ledger.request('GET /api/config/peers', {}, { signal })
   } catch (error) {

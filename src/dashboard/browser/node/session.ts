@@ -10,8 +10,13 @@ export interface SessionOptions {
   readonly findRenewal?: () => Renew | null
 }
 
-/** Returns a valid token. Errors: any; the session then ends. */
+/** Returns a valid token. Errors: SessionEnded, which ends the session; others after a failure that may pass. */
 export type Renew = () => Promise<Issued>
+
+/** The node or the issuer refuses the user. */
+export class SessionEnded extends TypeError {
+  override readonly name = 'SessionEnded'
+}
 
 /** `lost`: the node did not answer. `ended`: the node rejects the name and the password. */
 export type SessionState = 'open' | 'lost' | 'ended'
@@ -35,6 +40,8 @@ export interface Issued {
 export class Session {
   readonly #deps: SessionOptions
   #issued: Promise<Issued> | null = null
+  /** Set when the session has ended. A wrong password that is sent again and again would block the user's address. */
+  #ended: SessionEnded | null = null
 
   constructor(deps: SessionOptions) {
     this.#deps = deps
@@ -89,10 +96,12 @@ export class Session {
 
   async #issue(): Promise<Issued> {
     const { base, fetch, now, onState, findRenewal } = this.#deps
+    if (this.#ended !== null) throw this.#ended
     const renew = findRenewal?.() ?? null
     if (renew !== null) {
       return renew().catch((error: unknown) => {
-        onState('ended')
+        if (error instanceof SessionEnded) throw this.#end(error)
+        onState('lost')
         throw error
       })
     }
@@ -100,8 +109,9 @@ export class Session {
     const value: unknown = await reply.json().catch(() => null)
     const response = Object(value)
     if (!reply.ok || response.status !== true) {
-      if (reply.status === 401 || reply.status === 429) onState('ended')
-      throw new TypeError(`no session: ${reply.status}`)
+      const message = `no session: ${reply.status}`
+      if (reply.status !== 401 && reply.status !== 429) throw new TypeError(message)
+      throw this.#end(new SessionEnded(message))
     }
     onState('open')
     if (typeof response.token !== 'string') {
@@ -110,6 +120,12 @@ export class Session {
     // The lifetime is the difference of two times of the node's clock, because the browser's clock may be wrong.
     const lifeMs = Number(response.expires_at) - Date.parse(reply.headers.get('date') ?? '')
     return { token: response.token, renewAt: now() + Math.max((lifeMs || 0) - EARLY_MS, EARLY_MS) }
+  }
+
+  #end(error: SessionEnded): SessionEnded {
+    this.#ended = error
+    this.#deps.onState('ended')
+    return error
   }
 
   async #watched(send: () => Promise<Response>): Promise<Response> {

@@ -1,4 +1,4 @@
-import type { Issued, Renew } from './session.ts'
+import { type Issued, type Renew, SessionEnded } from './session.ts'
 
 /** The sign-in at an OpenID Connect issuer, as the node describes it. */
 export interface SignInOffer {
@@ -103,7 +103,7 @@ function renewal(offer: SignInOffer, first: Tokens): Renew {
     const issued = tokens
     tokens = null
     if (issued !== null) return issued
-    if (refreshToken === null) throw new TypeError('the session has ended')
+    if (refreshToken === null) throw new SessionEnded('the session has ended')
     const grant = { grant_type: 'refresh_token', refresh_token: refreshToken }
     const renewed = await requestTokens(offer, grant)
     refreshToken = renewed.refreshToken ?? refreshToken
@@ -111,7 +111,7 @@ function renewal(offer: SignInOffer, first: Tokens): Renew {
   }
 }
 
-/** Requests tokens from the issuer. Errors: TypeError. */
+/** Requests tokens from the issuer. Errors: SessionEnded if the issuer refuses; TypeError. */
 async function requestTokens(
   { token_endpoint, client_id, parameters }: SignInOffer,
   grant: Readonly<Record<string, string>>,
@@ -122,8 +122,10 @@ async function requestTokens(
   const reply = await fetch(token_endpoint, { method: 'POST', body })
   const value: unknown = await reply.json().catch(() => null)
   const { access_token, id_token, refresh_token, expires_in, error } = Object(value)
-  if (!reply.ok || typeof access_token !== 'string')
-    throw new TypeError(typeof error === 'string' ? error : `status ${reply.status}`)
+  if (!reply.ok || typeof access_token !== 'string') {
+    const message = typeof error === 'string' ? error : `status ${reply.status}`
+    throw reply.status >= 429 ? new TypeError(message) : new SessionEnded(message)
+  }
   const seconds = Math.max((Number(expires_in) || LIFE_SECONDS) - EARLY_SECONDS, EARLY_SECONDS)
   return {
     token: access_token,

@@ -21,7 +21,7 @@ export function Dialog(
     /** Performs the action, and resolves to the message that reports it. */
     act: () => Promise<string>
     disabled?: boolean
-    /** Whether the user has typed something that closing would lose. */
+    /** Whether the user has typed something that closing would lose. It cannot be changed while it is sent. */
     isChanged?: boolean
     danger?: boolean
     wide?: boolean
@@ -32,9 +32,7 @@ export function Dialog(
 ): JSX.Element {
   const { title, submitText, act, disabled, danger, wide, confirm, close, done, children } = props
   useUnsaved(props.isChanged === true)
-  const leave = () => {
-    if (props.isChanged !== true || mayLeave()) close()
-  }
+  const leave = () => (props.isChanged !== true || mayLeave()) && close()
   const element = useRef<HTMLDialogElement>(null)
   const titleId = useId()
   const [typed, setTyped] = useState('')
@@ -51,10 +49,12 @@ export function Dialog(
     const isDone = await action.run(async () => {
       message = await act()
     })
-    if (!isDone) return
-    close()
-    done()
-    showMessage(message)
+    // A closed dialog must not close the next one.
+    if (isDone) {
+      close()
+      done()
+    }
+    if (message !== '') showMessage(message)
   }
   return (
     <dialog
@@ -74,7 +74,7 @@ export function Dialog(
         }}
       >
         <h2 id={titleId}>{title}</h2>
-        {children}
+        <div inert={action.busy && props.isChanged === true}>{children}</div>
         {confirm !== undefined && (
           <Field label={t().typeName(confirm)} spellcheck={false} value={typed} change={setTyped} />
         )}

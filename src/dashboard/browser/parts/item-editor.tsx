@@ -106,7 +106,11 @@ function CodeField({ text, id, original, change }: CodeFieldProps): JSX.Element 
   useEffect(() => {
     const echo = typed.current.indexOf(text)
     if (echo >= 0) typed.current.splice(0, echo + 1)
-    else editor.current?.setText(text)
+    else {
+      editor.current?.setText(text)
+      // The editor reports this text as typed.
+      typed.current = []
+    }
   }, [text])
   useEffect(() => editor.current?.compareWith(original), [original])
   if (state === 'failed') return <PlainField text={text} change={change} />

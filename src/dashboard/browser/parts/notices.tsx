@@ -19,9 +19,12 @@ export function Sign({ of }: { of: keyof typeof PATHS }): JSX.Element {
   )
 }
 
+const FILE_ERRORS: ReadonlySet<string> = new Set(['NotFoundError', 'NotReadableError'])
+
 /** Returns the text to show for an error: the message of the node, if the node sent a message. */
 export function formatFailure(error: unknown): string {
   if (sessionState.value === 'ended') return t().ended
+  if (error instanceof DOMException && FILE_ERRORS.has(error.name)) return t().fileUnreadable
   if (!(error instanceof ClientError)) return t().unreachable
   if (error.code === 'TIMEOUT') return t().timedOut
   if (error.status === 0 && error.code !== 'NAME_INVALID') return t().unreachable
@@ -64,7 +67,7 @@ export function FailureNotice(props: { error: unknown; again?: () => void }): JS
 export function Waiting<Value>(props: {
   loaded: Loaded<Value>
   again: () => void
-  children: (value: Value) => JSX.Element
+  children: (value: Value) => JSX.Element | null
 }): JSX.Element {
   const { loaded, again, children } = props
   if (loaded.state === 'loaded') {

@@ -67,6 +67,8 @@ function formatLocal(time: string): string {
   return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
 }
 
+/** Returns a time of RFC 3339, or an empty text for no time, or a year of five digits. */
 function parseLocal(value: string): string {
-  return value === '' ? '' : new Date(value).toISOString()
+  const ms = Date.parse(value)
+  return Number.isNaN(ms) ? '' : new Date(ms).toISOString()
 }

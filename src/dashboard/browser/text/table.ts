@@ -47,19 +47,20 @@ function formatPath(names: readonly string[]): string {
   return names.map((name) => (/^[^."]+$/.test(name) ? name : JSON.stringify(name))).join('.')
 }
 
-function parsePath(path: string): readonly string[] {
+/** Returns the names of a path. */
+export function parseMemberPath(path: string): readonly string[] {
   const names = path.match(/"(?:[^"\\]|\\.)*"|[^."]+/g) ?? []
   return names.map((name) => (name.startsWith('"') ? String(parseForeignJsonOrNull(name)) : name))
 }
 
 /** Returns the path as the node writes paths, or null if the node cannot address the member or list it with others. */
 export function nodePath(path: string): string | null {
-  const names = parsePath(path)
+  const names = parseMemberPath(path)
   return names.some((name) => name === '' || /[.,]/.test(name)) ? null : names.join('.')
 }
 
 export function findMember(item: unknown, path: string): unknown {
-  return followPath(item, parsePath(path))
+  return followPath(item, parseMemberPath(path))
 }
 
 function followPath(item: unknown, names: readonly string[]): unknown {
@@ -81,7 +82,7 @@ export function formatCsv(
   separator: ',' | '\t' = ',',
   hasHeader = true,
 ): string {
-  const paths = columns.map(parsePath)
+  const paths = columns.map(parseMemberPath)
   const rows = items.map((item) => [item.id, ...paths.map((names) => followPath(item, names))])
   return [...(hasHeader ? [['id', ...columns]] : []), ...rows]
     .map((row) => `${row.map((value) => formatCell(value, separator)).join(separator)}\r\n`)

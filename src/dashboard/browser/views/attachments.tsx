@@ -49,7 +49,9 @@ export function Attachments(
   const [loaded, reload] = useLoaded(JSON.stringify([item, past]), (signal) =>
     readAttachments(item, past, signal),
   )
-  useEffect(reload, [version])
+  useEffect(() => {
+    if (version > 0) reload()
+  }, [version])
   const [asked, setAsked] = useState<Asked>(null)
   const ends = { close: () => setAsked(null), done: reload }
   if (loaded.state === 'loaded' && loaded.value === null) return null
@@ -69,7 +71,7 @@ export function Attachments(
                 <ul class="rows">
                   {all.slice(0, SHOWN_MAX).map((attachment) => (
                     <AttachmentRow
-                      key={attachment.name}
+                      key={`${attachment.name} ${attachment.sha256}`}
                       {...{ item, past, attachment }}
                       remove={() => setAsked({ delete: attachment.name })}
                     />
@@ -154,6 +156,8 @@ function Upload(props: DialogEnds & { item: ItemName; names: readonly string[] }
   const [name, setName] = useState('')
   const fileId = useId()
   const upload = async () => {
+    // Fails if the file was changed or removed since it was chosen; a request would fail as if there were no node.
+    await file?.slice(0, 1).arrayBuffer()
     const content = file ?? ''
     const options = file === null || file.type === '' ? {} : { contentType: file.type }
     await clientFor(item).put(name, content, options)

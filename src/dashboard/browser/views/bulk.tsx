@@ -16,7 +16,7 @@ import { Notice } from '../parts/notices.tsx'
 import { TypedField } from '../parts/typed-field.tsx'
 import { parseTyped, type TypedValue } from '../text/conditions.ts'
 import { findDifferences } from '../text/json.ts'
-import { findMember, type ListedItem } from '../text/table.ts'
+import { findMember, type ListedItem, nodePath, parseMemberPath } from '../text/table.ts'
 
 /** The chosen items of a database: those of the page by their ids, or all that match. */
 export interface ItemSelection {
@@ -93,8 +93,17 @@ function useMany({ selection, report }: Pick<ManyEnds, 'selection' | 'report'>) 
       async function* changes() {
         for await (const id of selectedIds(selection, signal)) yield { change: change(id) }
       }
-      const progress = ({ recorded, refused }: BatchReport) => setDone(recorded + refused.length)
-      const ended = await recordBatches(changes(), { signal, progress, reason })
+      let last: BatchReport = { recorded: 0, refused: [] }
+      const progress = (report: BatchReport) => {
+        last = report
+        setDone(report.recorded + report.refused.length)
+      }
+      const ended = await recordBatches(changes(), { signal, progress, reason }).catch(
+        (error: unknown) => {
+          if (signal.aborted) return last
+          throw error
+        },
+      )
       const text = format(ended.recorded, ended.refused.length)
       report({ ...ended, text })
       return text
@@ -149,7 +158,9 @@ export function RefusedItems({
   )
 }
 
-export function DeleteMany({ selection, report, ...ends }: ManyEnds): JSX.Element {
+export function DeleteMany({ selection: first, report, ...ends }: ManyEnds): JSX.Element {
+  // The items that the user confirms, also if others match by now.
+  const [selection] = useState(first)
   const { db, count } = selection
   const { run, fields } = useMany({ selection, report })
   const remove = () => run((id) => ({ method: 'delete_item', db, id }), t().manyDeleted)
@@ -164,22 +175,28 @@ export function DeleteMany({ selection, report, ...ends }: ManyEnds): JSX.Elemen
 
 /** Returns a merge patch (RFC 7396) that gives the member at `path` the value. */
 function toPatch(path: string, value: Json): JsonObject {
-  return path
-    .split('.')
-    .reduceRight<Json>((inner, name) => ({ [name]: inner }), value) as JsonObject
+  const [first = '', ...others] = parseMemberPath(path)
+  return { [first]: others.reduceRight<Json>((inner, name) => ({ [name]: inner }), value) }
+}
+
+function differs(one: unknown, other: unknown): boolean {
+  return findDifferences(one, other).length > 0
 }
 
 /** Returns those of the selected items whose member at `path` differs from `value`; for null, which removes it, that have it. */
 function selectDifferent(selection: ItemSelection, path: string, value: Json): ItemSelection {
   if (selection.items !== null) {
-    const different = [...selection.items].filter(
-      ([, item]) => findDifferences(findMember(item, path) ?? null, value).length > 0,
-    )
+    const different = [...selection.items].filter(([, item]) => {
+      const member = findMember(item, path)
+      return member === undefined ? value !== null : value === null || differs(member, value)
+    })
     return { ...selection, items: new Map(different), count: different.length }
   }
-  const differs = { [path]: value === null ? { exists: true } : { neq: value } }
+  const queried = nodePath(path)
+  if (queried === null) return selection
+  const others = { [queried]: value === null ? { exists: true } : { neq: value } }
   const { filter } = toFilter(selection.where)
-  const where = filter === undefined ? differs : { and: [filter.where, differs] }
+  const where = filter === undefined ? others : { and: [filter.where, others] }
   return { ...selection, where: JSON.stringify(where) }
 }
 
@@ -190,12 +207,14 @@ async function countSelected({ db, items, where }: ItemSelection, signal: AbortS
 const TYPES = ['text', 'number', 'boolean', 'null'] as const
 
 /** Asks for a member and its value, and changes it in the selected items. */
-export function PatchMany({ selection, report, ...ends }: ManyEnds): JSX.Element {
+export function PatchMany({ selection: first, report, ...ends }: ManyEnds): JSX.Element {
+  const [selection] = useState(first)
   const { db, count } = selection
   const [path, setPath] = useState('')
   const [typed, setTyped] = useState<TypedValue>({ type: 'text', text: '' })
   const value = parseTyped(typed)
-  const isReady = path !== '' && value !== undefined
+  const [name] = parseMemberPath(path)
+  const isReady = name !== undefined && name !== 'id' && value !== undefined
   const different = isReady ? selectDifferent(selection, path, value) : selection
   const { run, fields } = useMany({ selection: different, report })
   const key = isReady ? JSON.stringify([path, value]) : ''

@@ -59,7 +59,9 @@ export function HistorySection(
   const [loaded, reload] = useLoaded(JSON.stringify([db, id, count, past]), (signal) =>
     readNewestRevisions({ db, id }, { count, past }, signal),
   )
-  useEffect(reload, [version])
+  useEffect(() => {
+    if (version > 0) reload()
+  }, [version])
   const isRestorable = ({ item, position }: ShownRevision) =>
     past === null && item !== undefined && position !== props.newest?.position
   const mayErase = (revision: ShownRevision, at: number) =>

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks'
 import { visible } from '../../../base/visible.js'
 import { formatNumber, t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
+import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
 import { toShort } from '../parts/json.tsx'
 import { Choice } from '../parts/layout.tsx'
@@ -65,6 +66,7 @@ function Groups(props: Source & { group: readonly string[]; of: string }): JSX.E
     }
     return ledger.request('GET /api/config/aggregate', { query }, { signal })
   })
+  useChanges(({ entry }) => past === null && entry.db === db, reload, COUNT_PAUSE_MS)
   const values = of === '' ? [] : VALUES
   return (
     <Waiting loaded={loaded} again={reload}>

@@ -135,7 +135,7 @@ export function ColumnChoice(props: {
   )
 }
 
-/** Copies the items of the page, and saves all matching items. */
+/** Copies the items of the page, and saves all matching items. Stays while another page is loaded, which must not end an export. */
 export function ItemExport(props: Shown & { where: string | null }): JSX.Element {
   const { db, past, items, columns, where } = props
   const action = useAction()

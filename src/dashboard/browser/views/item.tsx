@@ -6,7 +6,7 @@ import { t } from '../language/language.ts'
 import { type ItemName, ledger, type ReadItem } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
-import { useAction, useLoaded } from '../parts/hooks.ts'
+import { useAction, useLast, useLoaded } from '../parts/hooks.ts'
 import { ItemEditor } from '../parts/item-editor.tsx'
 import { CopyButton, WholeJson } from '../parts/json.tsx'
 import { Button, ReasonField, Time, Trail } from '../parts/layout.tsx'
@@ -52,9 +52,12 @@ export function ItemView({ db, id, past }: ItemName & { past: number | null }): 
     setVersion((before) => before + 1)
     reload()
   }
-  useChanges(({ entry }) => past === null && entry.db === db && findId(entry) === id, changed)
+  // The deletion of the database has no id.
+  const isOfItem = (found: unknown) => found === id || found === undefined
+  useChanges(({ entry }) => past === null && entry.db === db && isOfItem(findId(entry)), changed)
+  const newest = useLast(loaded)?.read ?? null
   const isOwned = useNetworks([db]).has(db)
-  if (loaded.state === 'failed' && isUnknownDatabase(loaded.error))
+  if (mode !== 'edited' && loaded.state === 'failed' && isUnknownDatabase(loaded.error))
     return <NoDatabase {...{ db, past }} />
   return (
     <>
@@ -64,11 +67,10 @@ export function ItemView({ db, id, past }: ItemName & { past: number | null }): 
         <a href={formatRoute(itemsAt(db, { at: toState(past) }))}>{visible(db)}</a>
       </Trail>
       <h1 class="name">{visible(id)}</h1>
+      {mode === 'edited' && <EditedItem {...{ db, id, newest }} close={show} done={changed} />}
       <Waiting loaded={loaded} again={reload}>
         {({ read, deletedAt }) => {
-          if (mode === 'edited') {
-            return <EditedItem {...{ db, id }} newest={read} close={show} done={changed} />
-          }
+          if (mode === 'edited') return null
           if (read === null) return <NoItem {...{ db, id, past, deletedAt }} />
           return (
             <section class="card">
@@ -94,10 +96,7 @@ export function ItemView({ db, id, past }: ItemName & { past: number | null }): 
       {mode === 'deleting' && <DeleteItem {...{ db, id }} close={show} done={changed} />}
       <PastForm />
       <Attachments {...{ db, id, past, version }} />
-      <HistorySection
-        {...{ db, id, past, version, changed }}
-        newest={loaded.state === 'loaded' ? loaded.value.read : null}
-      />
+      <HistorySection {...{ db, id, past, version, changed, newest }} />
     </>
   )
 }
@@ -152,11 +151,11 @@ function EditedItem(
     const isSaved = await action.run(async () => {
       const options = { ...condition, ...toReason(reason) }
       await ledger.database<object>(db).replace(id, checked.item, options)
+      showMessage(t().itemSaved(id))
     })
     if (!isSaved) return
     close()
     done()
-    showMessage(t().itemSaved(id))
   }
   const use = (item: unknown) => {
     setBase(newest)
@@ -173,11 +172,14 @@ function EditedItem(
       class="card"
       onSubmit={(event) => {
         event.preventDefault()
-        void save()
+        if (!action.busy) void save()
       }}
     >
-      <ItemEditor text={text} id={id} original={theirs} change={setText} />
-      <ReasonField reason={reason} change={setReason} />
+      {/* A text that is typed while the item is saved would be lost. */}
+      <div inert={action.busy}>
+        <ItemEditor text={text} id={id} original={theirs} change={setText} />
+        <ReasonField reason={reason} change={setReason} />
+      </div>
       {newest === null && <p class="notice bad">{t().editDeleted}</p>}
       {isOld && newest !== null && (
         <ConflictNotice

@@ -7,7 +7,7 @@ import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
 import { toFilter } from '../node/matches.ts'
 import { readStored, writeStored } from '../node/storage.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
-import { type Loaded, useLoaded } from '../parts/hooks.ts'
+import { useLast, useLoaded } from '../parts/hooks.ts'
 import { ItemEditor } from '../parts/item-editor.tsx'
 import { Button, Choice, Details, JumpForm, Pages, Trail, ViewHead } from '../parts/layout.tsx'
 import { useNetworks } from '../parts/networks.ts'
@@ -105,21 +105,19 @@ function rememberedColumns(db: string): readonly string[] | null {
   return Array.isArray(stored) ? stored.map(String) : null
 }
 
-/** Returns the last loaded value, also while the next one is loaded. */
-function useLast<Value>(loaded: Loaded<Value>): Value | null {
-  const last = useRef<Value | null>(null)
-  if (loaded.state === 'loaded') last.current = loaded.value
-  return last.current
-}
-
-/** The last file that was dropped on the page. Calls `show` for each. */
-function useDroppedFile(show: () => void): File | null {
-  const [file, setFile] = useState<File | null>(null)
+/** The files that were last dropped on the page. Calls `show` for each drop. */
+function useDroppedFiles(show: () => void): readonly File[] {
+  const [files, setFiles] = useState<readonly File[]>([])
   useEffect(() => {
-    const over = (event: DragEvent) => event.preventDefault()
+    // A dropped text is for the field below the pointer.
+    const hasFiles = ({ dataTransfer }: DragEvent) => dataTransfer?.types.includes('Files') === true
+    const over = (event: DragEvent) => {
+      if (hasFiles(event)) event.preventDefault()
+    }
     const drop = (event: DragEvent) => {
+      if (!hasFiles(event)) return
       event.preventDefault()
-      setFile(event.dataTransfer?.files[0] ?? null)
+      setFiles([...(event.dataTransfer?.files ?? [])])
       show()
     }
     addEventListener('dragover', over)
@@ -129,7 +127,7 @@ function useDroppedFile(show: () => void): File | null {
       removeEventListener('drop', drop)
     }
   }, [])
-  return file
+  return files
 }
 
 type Asked = 'new' | 'import' | 'patch-many' | 'delete-many' | { readonly delete: string } | null
@@ -145,7 +143,9 @@ function useListing(db: string, list: ItemList, past: number | null) {
   const isConcerned = (of: string) => past === null && of === db
   useChanges(({ entry }) => isConcerned(entry.db), reload)
   useChanges(({ entry }) => isConcerned(entry.db), recount, COUNT_PAUSE_MS)
-  const [last, matches] = [useLast(loaded), useLast(counted)]
+  const last = useLast(loaded)
+  // Not the last count, which is of other conditions.
+  const matches = counted.state === 'loaded' ? counted.value : null
   const common = useRef<readonly string[] | null>(null)
   if (last !== null && last.items.length > 0) common.current ??= commonPaths(last.items)
   return {
@@ -161,12 +161,18 @@ function useListing(db: string, list: ItemList, past: number | null) {
   }
 }
 
+/** Returns the chosen items with their content of now, as far as they are on the page. */
+function renewItems(chosen: ReadonlyMap<string, ListedItem>, page: readonly ListedItem[]) {
+  const now = new Map(page.map((item) => [item.id, item]))
+  return new Map([...chosen].map(([id, item]) => [id, now.get(id) ?? item]))
+}
+
 /** Shows the items of a database, now or at a past height, page by page. */
 export function Items(props: { db: string; list: ItemList; past: number | null }): JSX.Element {
   const { db, list, past } = props
   const [asked, setAsked] = useState<Asked>(null)
   // A file that is dropped on a dialog does not close the dialog.
-  const dropped = useDroppedFile(() => setAsked((before) => before ?? 'import'))
+  const dropped = useDroppedFiles(() => setAsked((before) => before ?? 'import'))
   const { loaded, reload, items, columns, count, ms, refresh } = useListing(db, list, past)
   const indexes = useIndexes(db)
   const isOwned = useNetworks([db]).has(db)
@@ -176,7 +182,8 @@ export function Items(props: { db: string; list: ItemList; past: number | null }
   const [chosen, choose] = useState<ItemSelection['items']>(new Map())
   // Other conditions select other items.
   useEffect(() => choose(new Map()), [list.where])
-  const selection = { db, items: chosen, where: list.where, count: chosen?.size ?? count ?? 0 }
+  const selected = chosen && renewItems(chosen, items)
+  const selection = { db, items: selected, where: list.where, count: chosen?.size ?? count ?? 0 }
   const changed = () => {
     choose(new Map())
     refresh()
@@ -225,7 +232,6 @@ export function Items(props: { db: string; list: ItemList; past: number | null }
                   selected={chosen}
                   remove={isFixed ? null : (id) => setAsked({ delete: id })}
                 />
-                <ItemExport {...{ db, past, columns }} items={page.items} where={list.where} />
                 {past === null && page.count !== null && (
                   <Details summary={t().completeness}>
                     {() => <WholeListProof {...{ db, page }} />}
@@ -237,6 +243,7 @@ export function Items(props: { db: string; list: ItemList; past: number | null }
           </>
         )}
       </Waiting>
+      {items.length > 0 && <ItemExport {...{ db, past, items, columns }} where={list.where} />}
       <AskedDialog {...{ asked, db, selection, close, done: changed, report: setReport }} />
     </>
   )

@@ -313,6 +313,15 @@ interface SearchState {
   readonly searched: number
 }
 
+function toMatcher(wanted: EntryFilter): IsWanted {
+  return (entry, time) =>
+    (wanted.from === '' || time >= Date.parse(wanted.from)) &&
+    (wanted.to === '' || time < Date.parse(wanted.to)) &&
+    (wanted.db === '' || entry.db === wanted.db) &&
+    (wanted.method === '' || entry.method === wanted.method) &&
+    (wanted.by === '' || entry.by?.sub === wanted.by)
+}
+
 /** Searches the blocks in the browser, newest first, for the wanted entries. */
 function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
   const from = wanted.height
@@ -320,36 +329,38 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
   const [error, setError] = useState<unknown>(undefined)
   const [busy, setBusy] = useState(false)
   const stop = useRef(new AbortController())
-  const isWanted: IsWanted = (entry, time) =>
-    (wanted.from === '' || time >= Date.parse(wanted.from)) &&
-    (wanted.to === '' || time < Date.parse(wanted.to)) &&
-    (wanted.db === '' || entry.db === wanted.db) &&
-    (wanted.method === '' || entry.method === wanted.method) &&
-    (wanted.by === '' || entry.by?.sub === wanted.by)
-
+  /** Whether the search must be begun again when it ends. A search that the user has continued is not begun again. */
+  const isStale = useRef(false)
+  const isContinued = useRef(false)
+  const isWanted = toMatcher(wanted)
   const search = async (start: SearchState | null) => {
     stop.current.abort()
     stop.current = new AbortController()
     const { signal } = stop.current
     setBusy(true)
     setError(undefined)
+    isStale.current = false
+    isContinued.current = start !== null
     try {
       setFound(await continueSearch(start ?? (await startAt(wanted, signal)), isWanted, signal))
     } catch (failure) {
       if (!signal.aborted) setError(failure)
     }
-    if (!signal.aborted) setBusy(false)
+    if (signal.aborted) return
+    setBusy(false)
+    if (isStale.current) void search(null)
   }
   useEffect(() => {
     void search(null)
     return () => stop.current.abort()
   }, [])
   useChanges(
-    ({ entry, timestamp }) =>
-      from === null &&
-      (found?.blocks.length ?? 0) <= FOUND_PER_SEARCH &&
-      isWanted(entry, timestamp),
-    () => void search(null),
+    ({ entry, timestamp }) => isWanted(entry, timestamp),
+    () => {
+      if (from !== null || isContinued.current) return
+      if (busy) isStale.current = true
+      else void search(null)
+    },
   )
 
   if (from !== null && found !== null && found.size > 0 && from >= found.size) {

@@ -8,6 +8,7 @@ import { useLoaded } from '../parts/hooks.ts'
 import { CopyButton } from '../parts/json.tsx'
 import { Button, Choice, Field } from '../parts/layout.tsx'
 import { Notice } from '../parts/notices.tsx'
+import { useUnsaved } from '../routing/unsaved.ts'
 
 const DAY_SECONDS = 86_400
 const DAYS = [1, 7, 30, 90, 366] as const
@@ -102,12 +103,13 @@ export function NewToken({
   )
 }
 
-/** Shows a created token until the user hides it. */
+/** Shows a created token until the user hides it. Leaving the view would lose the token. */
 export function CreatedTokenNotice(props: {
   created: CreatedToken
   close: () => void
 }): JSX.Element {
   const { subject, token } = props.created
+  useUnsaved(true)
   return (
     <Notice title={t().tokenTitle(subject)} isMild>
       {t().tokenOnce} <code class="name">{token}</code>{' '}

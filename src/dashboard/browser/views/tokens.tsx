@@ -24,7 +24,7 @@ export function TokensSection(): JSX.Element {
   useChanges(() => true, reload)
   const [count, setCount] = useState(STEP)
   const [asked, setAsked] = useState<'new' | Token | null>(null)
-  const [created, setCreated] = useState<CreatedToken | null>(null)
+  const [created, setCreated] = useState<readonly CreatedToken[]>([])
   const ends = { close: () => setAsked(null), done: reload }
   return (
     <section class="tokens" aria-labelledby="tokens-title">
@@ -34,7 +34,13 @@ export function TokensSection(): JSX.Element {
           <Button text={t().newToken} act={() => setAsked('new')} />
         )}
       </header>
-      {created !== null && <CreatedTokenNotice created={created} close={() => setCreated(null)} />}
+      {created.map((one) => (
+        <CreatedTokenNotice
+          key={one.token}
+          created={one}
+          close={() => setCreated(created.filter((other) => other !== one))}
+        />
+      ))}
       <Waiting loaded={loaded} again={reload}>
         {({ required, since, tokens }) => {
           if (!required || since === null) return <p class="empty">{t().tokensDisabled}</p>
@@ -59,7 +65,7 @@ export function TokensSection(): JSX.Element {
           )
         }}
       </Waiting>
-      {asked === 'new' && <NewToken {...ends} created={setCreated} />}
+      {asked === 'new' && <NewToken {...ends} created={(one) => setCreated([...created, one])} />}
       {asked !== null && asked !== 'new' && <RevokeToken {...ends} token={asked} />}
     </section>
   )
