@@ -6,13 +6,13 @@ const SQLITE_BUSY = 5
 
 /**
  * Locks the file at `path`, which is created if it is missing and never removed. Returns the function that releases the
- * lock, or null if another process or another caller in this process has the lock.
+ * lock, or null if another process or another caller in this process still has the lock after `waitMs`.
  *
  * The lock is an exclusive transaction of SQLite, so it ends with the process, even after a kill. Errors: those of the
  * system and of SQLite, whose messages do not contain the path.
  */
-export function tryLock(path: string): (() => void) | null {
-  const database = new DatabaseSync(path, { timeout: 0 })
+export function tryLock(path: string, waitMs = 0): (() => void) | null {
+  const database = new DatabaseSync(path, { timeout: waitMs })
   try {
     inheritOwner(path)
     // The transaction of an empty file begins with a journal, for which a full disk has no space.

@@ -1,6 +1,8 @@
+import { once } from 'node:events'
 import { chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
 import { openLedger } from '../../ledger/core.ts'
@@ -48,4 +50,23 @@ it('names the lock file if SQLite cannot open it', () => {
   expect(() => lockFolder(folder)).toThrow(
     expect.objectContaining({ code: 'FOLDER_UNUSABLE', message }),
   )
+})
+
+it('waits for a lock that another process holds only for a moment, as doctor does', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-lock-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const holder = `
+    const { DatabaseSync } = require('node:sqlite')
+    const { parentPort } = require('node:worker_threads')
+    const database = new DatabaseSync(${JSON.stringify(join(folder, 'ledger.lock'))})
+    database.exec('BEGIN EXCLUSIVE')
+    parentPort.postMessage('locked')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)
+    database.close()`
+  const worker = new Worker(holder, { eval: true })
+  await once(worker, 'message')
+  const locked = lockFolder(folder)
+  expect(locked.path).toBe(folder)
+  locked.release()
+  await once(worker, 'exit')
 })

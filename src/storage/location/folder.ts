@@ -160,7 +160,7 @@ export function requireClosedStore(folder: string): string {
 export function lockFolder(path: string | null): Folder {
   if (path !== null) {
     requireFolder(path)
-    return lockedFolder(path, true, acquireLock(path))
+    return lockedFolder(path, true, acquireLock(path, LOCK_WAIT_MS))
   }
   removeStaleFolders()
   const temporary = mkdtempSync(join(tmpdir(), TEMPORARY_PREFIX))
@@ -179,12 +179,15 @@ function lockedFolder(path: string, durable: boolean, release: () => void): Fold
   }
 }
 
-function acquireLock(path: string): () => void {
+/** Wait for a lock that another process only tests, as `doctor` does, because a node that exits is not started again. */
+const LOCK_WAIT_MS = 100
+
+function acquireLock(path: string, waitMs = 0): () => void {
   const lockPath = join(path, LOCK_FILE)
   try {
     // Checks the access first, because SQLite does not report why it cannot open a file.
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
-    const release = tryLock(lockPath)
+    const release = tryLock(lockPath, waitMs)
     if (release !== null) return release
   } catch (error) {
     // Messages of SQLite do not contain the path.
