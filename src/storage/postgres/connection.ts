@@ -53,10 +53,12 @@ const TIMELINE_QUERY = 'SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 
 /**
  * Settings on which correctness depends, because the database or the user may have others. At other isolation levels, a
  * statement does not see the commits made during a wait for a lock. The server reports a cancelled wait for a standby as
- * a warning. Durations are measured in this process. With quoted names, the schema looks changed.
+ * a warning. Durations are measured in this process. With quoted names, the schema looks changed. Parameters are arrays
+ * with NULL.
  */
 const SESSION = `SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning';
-  SET quote_all_identifiers = off; SET statement_timeout = 0; SET idle_in_transaction_session_timeout =`
+  SET quote_all_identifiers = off; SET array_nulls = on; SET statement_timeout = 0;
+  SET idle_in_transaction_session_timeout =`
 /** Available since PostgreSQL 17. */
 const NO_TIMEOUT = 'SET transaction_timeout = 0'
 /**

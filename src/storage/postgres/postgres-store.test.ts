@@ -144,6 +144,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     const location = await newDatabase()
     const name = new URL(location).pathname.slice(1)
     const settings = {
+      array_nulls: 'off',
       default_transaction_isolation: 'repeatable read',
       idle_in_transaction_session_timeout: '20ms',
       quote_all_identifiers: 'on',
@@ -162,7 +163,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     const [one, two] = [await open(location), await open(location)]
     await requireWait(one, two)
     const contents = [entry.createDb('d'), entry.create('d', 'a'), entry.update('d', 'a', 2)]
-    await appendEntries(one, contents)
+    await appendEntries(one, [...contents, entry.attach('d', 'a', 'n', 'text')])
     const reading = await openStoreReader(location, { frozen: true })
     expect(await reading.indexes()).toEqual([])
     expect(await one.addIndex('d', 'n')).toBe('done')
