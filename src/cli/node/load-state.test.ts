@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { itemIdFor, newLoad, readStamp } from './load-state.ts'
+import { itemIdFor, type LoadIdentity, LoadStateFile, newLoad, readStamp } from './load-state.ts'
 
 it('the stamp of a file changes with its size and with its modification time', () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
@@ -30,4 +30,22 @@ it('the ids of records without id are UUIDs of version 7, equal in a resumed loa
   expect(new Set(ids).size).toBe(ids.length)
   expect(itemIdFor({ ...load }, 7)).toBe(ids[7])
   expect(itemIdFor(newLoad(1_800_000_000_000), 7)).not.toBe(ids[7])
+})
+
+it('leaves no state file of a load that could not begin, because the file would block the next load', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'items.json.load')
+  const full = () => {
+    throw Object.assign(new Error('no space'), { code: 'ENOSPC' })
+  }
+  const identity: LoadIdentity = {
+    ...{ db: 'fruit', target: folder, files: ['items.json'], stamps: ['1 1'] },
+    ...{ format: null, id: null, schema: null, attachments: true },
+  }
+  const unwritable = { ...identity, toJSON: full }
+  expect(() => LoadStateFile.create(path, unwritable, newLoad(1))).toThrow('cannot be written')
+  expect(existsSync(path)).toBe(false)
+  LoadStateFile.create(path, identity, newLoad(1)).close(true)
+  expect(() => LoadStateFile.create(path, identity, newLoad(1))).toThrow('did not finish')
 })

@@ -88,13 +88,15 @@ export class LoadStateFile {
    * cannot be written.
    */
   static create(path: string, identity: LoadIdentity, load: LoadId): LoadStateFile {
+    let file: number | null = null
     try {
-      const file = openSync(path, 'ax', 0o600)
+      file = openSync(path, 'ax', 0o600)
       appendFileSync(file, `${JSON.stringify({ ...load, identity })}\n`)
       fsyncSync(file)
       syncPath(dirname(path))
       return new LoadStateFile(path, file, load, new LoadProgress())
     } catch (error) {
+      if (file !== null) removeUnfinished(path, file)
       const message =
         formatReason(error) === 'EEXIST'
           ? `an earlier load did not finish: continue it with --resume, or remove ${path}`
@@ -158,6 +160,14 @@ export class LoadStateFile {
 }
 
 const LINE_FEED = 0x0a
+
+/** Removes the file of a load that could not begin, for example on a full disk. Otherwise it would block the next load. */
+function removeUnfinished(path: string, file: number): void {
+  try {
+    closeSync(file)
+    rmSync(path, { force: true })
+  } catch {}
+}
 
 function showValue(value: unknown): string {
   return value === undefined ? 'not given' : JSON.stringify(value)
