@@ -37,6 +37,14 @@ describe.skipIf(postgres.missing !== null)(`commands${postgres.note}`, () => {
     for (const { stdout } of ended) {
       expect(JSON.parse(stdout)).toMatchObject({ status: true, blocks: 2, entries: 2 })
     }
+    const other = await runDaicho(
+      ['verify', `${url}${url.includes('?') ? '&' : '?'}application_name=x`],
+      settings,
+    )
+    expect([other.code, other.stderr]).toEqual([
+      0,
+      expect.stringContaining('not compared with the signed head'),
+    ])
     const items = join(temporaryFolder(), 'items.ndjson')
     writeFileSync(items, '{"id":"fig"}\n{"id":"plum","price":80}\n')
     // A running node locks its folder, so `load` needs the address of the node instead.

@@ -6,6 +6,7 @@ import type { SigningFiles } from '../../ledger/core.ts'
 import type { StoreLocation } from '../../storage/index.ts'
 import { readSettings, type Settings } from '../composition/settings.ts'
 import { EXIT, Exit, findSystemExit } from '../exit.ts'
+import { warn } from '../output/output.ts'
 
 /** File with the private key of a node. Without this key, the node cannot continue its chain. */
 export const KEY_FILE = 'node.key'
@@ -87,10 +88,16 @@ export function chooseStore(
   throw new Exit(EXIT.configuration, message)
 }
 
-/** Returns SYSTEM_FOLDER, which has the key and the signed head, if `url` is the value of STORE; otherwise null. */
+/**
+ * Returns SYSTEM_FOLDER, which has the key and the signed head, if `url` is the value of STORE; otherwise null. Warns if
+ * STORE is another URL, because it may lead to the same database.
+ */
 function findDatabaseFolder(url: string): string | null {
   const { STORE, SYSTEM_FOLDER } = readSettings(process.env)
-  return url === STORE ? SYSTEM_FOLDER : null
+  if (url === STORE) return SYSTEM_FOLDER
+  if (STORE !== null)
+    warn('the database is not compared with the signed head, because STORE is another URL')
+  return null
 }
 
 /** Returns the name of the setting that caused an error when the store was opened. */
