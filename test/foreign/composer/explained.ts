@@ -113,14 +113,14 @@ function ordersByOptional(seen: Seen): boolean {
  */
 const ACCEPTED: readonly (readonly [key: string, path: string, pattern: RegExp])[] = [
   [
-    'words of JavaScript as names (`default`, `class`, `import`)',
-    '.cto',
-    /¶\.?(?:class|default|enum|import|this|null|true|false)\b/,
-  ],
-  [
     '`optional`, `default`, `regex`, `range` in any order; spaces, line breaks and comments anywhere between words',
     '.cto',
     /import [\w.]+\.¶\/|\boptional\s+¶?(?:optional|default|regex|range)\b|\boptional\s+o\b[^\n]*\n\s*o\s+\S*¶|@¶\s|@\w+ ¶\(/,
+  ],
+  [
+    'words of JavaScript as names (`default`, `class`, `import`)',
+    '.cto',
+    /¶\.?(?:class|default|enum|import|this|null|true|false)\b/,
   ],
   [
     'qualified names, such as `o org.other.Size size`',
@@ -197,10 +197,6 @@ export const EXPLANATIONS: readonly Explanation[] = [
     },
   ],
   [THROWING_DENY, (seen) => seen.network.features.includes(THROWING_DENY) && isStricter(seen)],
-  [
-    'reads after a write in the same transaction',
-    ({ request }) => request?.kind === 'ask' && request.rereads,
-  ],
   [
     DENIED_CHANGE,
     ({ composerError, daichoError }) =>
@@ -398,6 +394,11 @@ export const EXPLANATIONS: readonly Explanation[] = [
   [
     'the identity of the administrator',
     ({ code, daicho }) => code.includes('getCurrentIdentity') && daicho === 'null',
+  ],
+  [
+    'reads after a write in the same transaction',
+    ({ request, code }) =>
+      request?.kind === 'ask' && request.rereads && /registry\(|query\(/.test(code),
   ],
 ]
 

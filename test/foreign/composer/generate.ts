@@ -9,6 +9,7 @@ import {
 } from './calls.ts'
 import { allFields, type Field, generateModel, IDS, Instances, type Type } from './models.ts'
 import { generateMutations, type Mutated } from './mutations.ts'
+import { generateProcessors } from './processors.ts'
 import { Random } from './random.ts'
 
 /** A request. `caller` is the id of a participant, or null for the administrator. */
@@ -91,6 +92,8 @@ export function generateCase(seed: number): Case {
   const people = choosePeople(random, types)
   const queries = generateQueries(random, types)
   const instances = new Instances(random, types)
+  // Its own numbers, so that the other parts of a case stay as they are.
+  const added = new Random(~seed)
   const bodies =
     people === null ? {} : { a: instances.make(people, 'a', 0), b: instances.make(people, 'b', 0) }
   const parts = {
@@ -100,12 +103,13 @@ export function generateCase(seed: number): Case {
     models: [...files, ASK_MODEL],
     rules: random.chance(15) ? null : generateRules(random, types, people),
     queries: queries.map((query) => query.text),
-    scripts: [ASK_SCRIPT, ...generateProcessors(random, types)],
+    scripts: [ASK_SCRIPT, ...generateProcessors(random, types, added)],
     people: people === null ? null : { type: people.qualified, ids: ['a', 'b'], bodies },
   }
   const mutations = generateMutations(random, formatFiles(parts, 'mutated'), 2 + random.below(6))
   const requests = [
     ...mutations.map((mutated): Request => ({ kind: 'check', caller: null, ...mutated })),
+    ...generateSubmissions(added, types, parts.people),
     ...generateRequests(random, types, queries, parts.people),
   ]
   return { ...parts, requests, features: [...features(parts.rules ?? [])] }
@@ -381,57 +385,6 @@ class QueryWriter {
   }
 }
 
-// Processors
-
-/** Returns scripts whose functions emit their names, so that it shows which of them run, and how often. */
-function generateProcessors(random: Random, types: readonly Type[]): string[] {
-  const transactions = types.filter(({ kind }) => kind === 'transaction')
-  return random.several(1, 2, (file) => {
-    const functions = random.several(0, 5, (at) =>
-      generateFunction(random, transactions, `fn${file}_${at}`),
-    )
-    return `${random.pick(['', "'use strict';\n", '/* header */\n', '// header\n', 'var shared = 1\n'])}${functions.join('\n')}\n`
-  })
-}
-
-const BODY = (name: string) =>
-  `{ const e = getFactory().newEvent('org.oracle', 'Ran'); e.name = '${name}'; emit(e) }`
-
-function generateFunction(random: Random, transactions: readonly Type[], name: string): string {
-  const type = random.pick(transactions)
-  const named = random.chance(30) ? `on${type.name}` : name
-  const parameter = `@param {${type.qualified}} tx the transaction`
-  const comment = random.pick([
-    `/**\n * Does it.\n * ${parameter}\n * @transaction\n */\n`,
-    `/**\n * ${parameter}\n * @transaction\n */\n`,
-    `/* ${parameter}\n @transaction */\n`,
-    `/** ${parameter} @transaction */ `,
-    `// ${parameter} @transaction\n`,
-    `// @transaction\n`,
-    `/**\n * ${parameter}\n */\n`,
-    `/**\n * @transaction\n * ${parameter}\n * @return {Promise}\n */\n`,
-    `/**\n * ${parameter}\n * @transaction\n */\n// another comment\n`,
-    `/**\n * ${parameter}\n * @transaction\n * @private\n */\n`,
-    `/**\n * @private\n * ${parameter}\n * @transaction\n */\n`,
-    `/**\n * ${parameter}\n * @transactions\n */\n`,
-    `/**\n * ${parameter}\n * mail@transaction.org\n */\n`,
-    `/**\n * @param {${type.qualified}} tx - the one\n * @param {String} other x\n */\n`,
-    `/**\n * @param {!${type.qualified}} tx x\n * @transaction\n */\n`,
-    `/**\n * ${parameter}\n * @Transaction\n */\n`,
-    '',
-    '',
-  ])
-  const head = random.pick(['async function', 'function', 'async  function'])
-  const body = BODY(named)
-  const declared = `${comment}${head} ${named}(tx) ${body}`
-  const kind = random.below(20)
-  if (kind === 0) return `/*\n${declared.replaceAll('*/', '* /')}\n*/`
-  if (kind === 1) return declared.replace(/^/gm, '// ')
-  if (kind === 2) return `${comment}const ${name} = async (tx) => ${body}`
-  if (kind === 3) return `{ ${declared} }`
-  return declared
-}
-
 // Requests
 
 function generateRequests(
@@ -509,6 +462,37 @@ function generateRequests(
     }
   })
   return [...made, ...rest]
+}
+
+/** Returns valid transactions that refer to resources, which are created before, and lists of all resources. */
+function generateSubmissions(
+  random: Random,
+  types: readonly Type[],
+  people: Case['people'],
+): Request[] {
+  const ids = ['a', 'b']
+  const instances = new Instances(random, types, ids)
+  const concrete = types.filter(({ abstract }) => !abstract)
+  const registered = concrete.filter(({ kind }) => kind === 'asset' || kind === 'participant')
+  const transactions = concrete.filter(({ kind }) => kind === 'transaction')
+  const caller = () => (people === null || random.chance(60) ? null : random.pick(people.ids))
+  return [
+    ...registered.flatMap((type) =>
+      ids.map((id): Request => {
+        const body = instances.make(type, id, 0)
+        return { kind: 'create', caller: null, type: type.qualified, body }
+      }),
+    ),
+    ...random.several(3, 8, (): Request => {
+      const type = random.pick(transactions.length > 0 ? transactions : registered)
+      if (type.id !== 'transactionId') return { kind: 'list', caller: null, type: type.qualified }
+      const body = instances.make(type, null, 0)
+      return { kind: 'submit', caller: caller(), type: type.qualified, body }
+    }),
+    ...registered.map(
+      ({ qualified }): Request => ({ kind: 'list', caller: null, type: qualified }),
+    ),
+  ]
 }
 
 function generateQuery(random: Random, queries: readonly Query[], caller: string | null): Request {
