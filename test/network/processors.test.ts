@@ -23,6 +23,10 @@ transaction Ask { o String code }
 @returns(Line[])
 @commit(false)
 transaction Lines { o String code }
+@returns(DateTime[])
+transaction Times { o String code }
+@returns(Integer)
+transaction Twice { o String code }
 transaction Quiet { }
 event Noticed { o String text --> Thing thing optional }`
 
@@ -42,6 +46,15 @@ async function ask(tx) { return (0, eval)('(async (tx) => {' + tx.code + '})')(t
 /** @param {org.test.Lines} tx the transaction
  *  @transaction */
 async function lines(tx) { return (0, eval)('(async (tx) => {' + tx.code + '})')(tx) }
+/** @param {org.test.Times} tx the transaction
+ *  @transaction */
+async function times(tx) { return (0, eval)('(async (tx) => {' + tx.code + '})')(tx) }
+/** @param {org.test.Twice} tx the transaction
+ *  @transaction */
+async function one(tx) { return (0, eval)('(async (tx) => {' + tx.code + '})')(tx) }
+/** @param {org.test.Twice} tx the transaction
+ *  @transaction */
+async function two(tx) { return one(tx) }
 const NS = 'org.test'
 const things = () => getAssetRegistry('org.test.Thing')
 const people = () => getParticipantRegistry('org.test.Person')
@@ -187,8 +200,19 @@ it('runs all processors of exactly the type of the transaction, in order', async
 it('returns a value of the type in @returns, and records nothing with @commit(false)', async () => {
   const { node, ask } = await started()
   expect(await ask('return 5')).toBe('5')
-  const wrong = await node.send('POST', '/api/Ask', { code: 'return 5' })
-  expect([wrong.status, wrong.json.error.code]).toEqual([422, 'TRANSACTION_FAILED'])
+  const returned = async (type: string, value: string) => {
+    const { status, text } = await node.send('POST', `/api/${type}`, { code: `return ${value}` })
+    return status === 200 ? text : status
+  }
+  expect(await returned('Ask', '5')).toBe('"5"')
+  expect(await returned('Ask', 'new Date(0)')).toContain('Thu Jan 01 1970')
+  expect(await returned('Ask', 'null')).toBe(422)
+  expect(await returned('Times', '[new Date(0)]')).toBe('["1970-01-01T00:00:00.000Z"]')
+  expect(await returned('Times', '["1970-01-01T00:00:00.000Z"]')).toBe(422)
+  expect(await returned('Twice', '5')).toBe(422)
+  expect(await returned('Twice', 'globalThis.ran ? 5 : void (globalThis.ran = true)')).toBe('5')
+  const cyclic = 'const a = []; a.push(a); return a'
+  expect((await node.send('POST', '/api/Run', { code: cyclic })).status).toBe(200)
   const code = `const a = await (await things()).get('a'); a.amount = 99; await (await things()).update(a)
     emit(Object.assign(factory.newEvent(NS, 'Noticed'), { text: 'x' }))
     const line = factory.newConcept(NS, 'Line'); line.what = 'w'; line.amount = a.amount; return [line]`

@@ -11,7 +11,7 @@ import type { GuestAnswer } from '../runtime/guest.ts'
 import { Draft, type DraftedChange } from './draft.ts'
 import { parseGuestMessage } from './guest-message.ts'
 import type { LogLine } from './messages.ts'
-import { checkedEvents, checkedReturn } from './results.ts'
+import { checkedEvents, checkedReturn, declaredReturn, type Returned } from './results.ts'
 import { isUnresolved, LEVELS_MAX, type Scripts } from './scripts.ts'
 import { TransactionSession } from './session.ts'
 
@@ -48,7 +48,8 @@ export async function runProcessors(
   log: (line: LogLine) => void,
 ): Promise<DraftedChange> {
   const processors = processorsFor(type, transaction.target.id, guard.definition)
-  const request = toGuestRequest(transaction, guard.caller, processors)
+  const declared = declaredReturn(type, guard.definition.model)
+  const request = toGuestRequest(transaction, guard.caller, processors, declared)
   const untilMs = scripts.clock.now() + scripts.deadlineMs
   for (let levels = 1; ; levels *= 2) {
     const draft = new Draft(guard, transaction)
@@ -67,7 +68,10 @@ export async function runProcessors(
     await draft.requireReferences()
     const { returned = null, events = [] } = parseGuestMessage(answer.value)
     const emitted = checkedEvents(events, transaction, guard.definition)
-    const reply = checkedReturn(type, returned, guard.definition) ?? transaction.value
+    const reply =
+      declared === null
+        ? transaction.value
+        : checkedReturn(type, declared, returned, guard.definition)
     return { draft, events: emitted, reply }
   }
 }
@@ -76,10 +80,12 @@ function toGuestRequest(
   { target, value }: Resource,
   { participant, identity }: Caller,
   processors: readonly string[],
+  declared: Returned | null,
 ): JsonObject {
   return {
     transaction: value,
     processors: [...processors],
+    returns: declared && { name: declared.name, array: declared.array },
     participant: { ...participant },
     identity: identity === null ? null : { type: systemType('Identity'), id: identity },
     nowMs: Date.parse(String(value.timestamp)),

@@ -65,17 +65,13 @@ export function isRecorded({ decorators }: TypeDeclaration): boolean {
   return decorators.find(({ name }) => name === 'commit')?.arguments[0] !== false
 }
 
-/**
- * Validates and returns the result of a transaction, or returns undefined if its type has no `@returns`.
- * Errors: TRANSACTION_FAILED if the result is not an instance of the declared type.
- */
+/** Validates and returns the result of a transaction. Errors: TRANSACTION_FAILED if it is not of the declared type. */
 export function checkedReturn(
   transaction: TypeDeclaration,
+  declared: Returned,
   returned: Json,
   rules: InstanceRules,
-): Json | undefined {
-  const declared = declaredReturn(transaction, rules.model)
-  if (declared === null) return undefined
+): Json {
   const { name, type, array } = declared
   const checked = (value: Json): Json => {
     if (type !== null && type.kind !== 'enum' && isJsonObject(value)) {

@@ -35,7 +35,8 @@ export function failure(error: unknown): Answer {
 
 /** Returns a copy of `value` with sorted members, without times of events, and with `id`, of a transaction, replaced. */
 export function withoutIds(value: unknown, id: string): unknown {
-  const text = JSON.stringify(sorted(value)).replaceAll(id, 'TX')
+  // Composer's client returns `Date` objects.
+  const text = JSON.stringify(sorted(JSON.parse(JSON.stringify(value)))).replaceAll(id, 'TX')
   return JSON.parse(text)
 }
 

@@ -283,7 +283,7 @@ export function summarize({ request, call, composer, daicho }: Difference): stri
 export function print({ network, difference }: { network: Case; difference: Difference }): void {
   console.log(`\n--- seed ${network.seed}`)
   for (const [path, text] of formatFiles(network, 'oracle')) {
-    if (path === 'package.json' || text.includes('async function askEach')) continue
+    if (path === 'package.json' || /async function (?:askEach|doReturn)/.test(text)) continue
     console.log(`# ${path}\n${text}`)
   }
   for (const request of network.requests) {

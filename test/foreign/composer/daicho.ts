@@ -141,7 +141,8 @@ export class DaichoSide implements Side {
         const reply = await send('POST', `/${type}`, body)
         const filter = encodeURIComponent('{"order":"transactionId DESC","limit":1}')
         const [record] = await this.#send(null, 'GET', `/system/historian?filter=${filter}`)
-        const returned = request.kind === 'ask' ? reply : null
+        // Without a declared result, daicho replies with the transaction.
+        const returned = type.startsWith('org.oracle.') ? (reply ?? null) : null
         return withoutIds({ returned, events: record.eventsEmitted }, record.transactionId)
       }
     }

@@ -343,8 +343,18 @@ export const EXPLANATIONS: readonly Explanation[] = [
       composer.replace('Relationship', 'Resource') === daicho ||
       (code.includes('newRelationship') &&
         daichoError === null &&
-        (code.includes('.isRelationship()') ||
+        (/\.is(?:Relationship|Resource)\(\)/.test(code) ||
           /expected a Resource or a Concept/.test(composerError ?? ''))),
+  ],
+  [
+    'a plain object, or an object from JSON, as the result of a transaction with `@returns`',
+    failsAlone('composer', /but a non-typed value was returned$/),
+  ],
+  [
+    '`NaN` or `Infinity` as a number in the result of a transaction with `@returns`',
+    (seen) =>
+      failsAlone('daicho', /^Return\w+ must return a value of the type/)(seen) &&
+      /"returned":(?:null|\[.*null)/.test(seen.composer),
   ],
   ['toJSON of a concept', failsAlone('composer', /^Use Serializer\.toJSON/)],
   [

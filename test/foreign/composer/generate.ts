@@ -11,6 +11,7 @@ import { allFields, type Field, generateModel, IDS, Instances, type Type } from 
 import { generateMutations, type Mutated } from './mutations.ts'
 import { generateProcessors } from './processors.ts'
 import { Random } from './random.ts'
+import { generateReturn, RETURN_MODEL, RETURN_SCRIPT } from './returns.ts'
 
 /** A request. `caller` is the id of a participant, or null for the administrator. */
 export type Request = { readonly caller: string | null } & (
@@ -100,10 +101,10 @@ export function generateCase(seed: number): Case {
     seed,
     kinds: Object.fromEntries(types.map((type) => [type.qualified, type.kind])),
     identifiers: Object.fromEntries(types.map((type) => [type.qualified, type.id])),
-    models: [...files, ASK_MODEL],
+    models: [...files, ASK_MODEL, RETURN_MODEL],
     rules: random.chance(15) ? null : generateRules(random, types, people),
     queries: queries.map((query) => query.text),
-    scripts: [ASK_SCRIPT, ...generateProcessors(random, types, added)],
+    scripts: [ASK_SCRIPT, RETURN_SCRIPT, ...generateProcessors(random, types, added)],
     people: people === null ? null : { type: people.qualified, ids: ['a', 'b'], bodies },
   }
   const mutations = generateMutations(random, formatFiles(parts, 'mutated'), 2 + random.below(6))
@@ -135,7 +136,7 @@ function generateRules(random: Random, types: readonly Type[], people: Type | nu
   const system = `rule System { description: "" participant: "ANY" operation: ALL resource: "${SYSTEM}.**" action: ALLOW }`
   const admin = `rule Admin { description: "" participant: "${SYSTEM}.NetworkAdmin" operation: ALL resource: "**" action: ALLOW }`
   const oracle =
-    'rule Oracle { description: "" participant: "ANY" operation: ALL resource: "org.oracle.*" action: ALLOW }'
+    'rule Oracle { description: "" participant: "ANY" operation: ALL resource: "org.oracle.**" action: ALLOW }'
   const rest =
     'rule Rest { description: "" participant: "ANY" operation: ALL resource: "**" action: ALLOW }'
   return [admin, system, oracle, ...rules, ...(random.chance(60) ? [rest] : [])]
@@ -489,6 +490,11 @@ function generateSubmissions(
       const body = instances.make(type, null, 0)
       return { kind: 'submit', caller: caller(), type: type.qualified, body }
     }),
+    ...random.several(
+      2,
+      5,
+      (): Request => ({ kind: 'submit', caller: null, ...generateReturn(random) }),
+    ),
     ...registered.map(
       ({ qualified }): Request => ({ kind: 'list', caller: null, type: qualified }),
     ),

@@ -272,9 +272,15 @@ function fixTimeAndChance() {
   }
 }
 
-/** Runs the processors of one transaction. Returns the last result and the events as JSON. */
+/** Converts `value` to `type`, the name in @returns, as Composer does; null if it cannot be converted. */
+function toReturned(type, value) {
+  if (type === 'String') return value?.toString() ?? null
+  return type === 'DateTime' && !(value instanceof RealDate) ? null : value
+}
+
+/** Runs the processors of one transaction. Returns the result, null without @returns, and the events as JSON. */
 async function processTransaction(call) {
-  const { transaction, resolved, processors, participant, identity, nowMs, seed } = call
+  const { transaction, resolved, processors, participant, identity, nowMs, seed, returns } = call
   CURRENT.participant = participant
   CURRENT.identity = identity
   CURRENT.transactionId = transaction.transactionId
@@ -288,9 +294,16 @@ async function processTransaction(call) {
     let returned
     for (const name of processors) {
       const value = await globalThis[name](instance)
-      if (value !== undefined) returned = value
+      if (returns === null || value === undefined) continue
+      if (returned !== undefined) throw new Error('more than one function returned a value')
+      returned = value
     }
-    return serialized(() => JSON.stringify({ returned: returned ?? null, events: EVENTS }))
+    return serialized(() => {
+      if (returns?.array && Array.isArray(returned)) {
+        returned = Array.from(returned, (each) => toReturned(returns.name, each))
+      } else if (returns !== null) returned = toReturned(returns.name, returned)
+      return JSON.stringify({ returned: returned ?? null, events: EVENTS })
+    })
   } catch (error) {
     if (!CALL.unresolved) throw error
   }
