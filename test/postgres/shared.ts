@@ -26,7 +26,8 @@ export interface SharedPostgres {
   readonly canLaunch: boolean
   /** Suffix for the names of tests, which gives the reason if they are skipped. */
   readonly note: string
-  newDatabase(): Promise<TestDatabase>
+  /** Creates an empty database, or a copy of `template`, to which nothing may be connected. */
+  newDatabase(template?: TestDatabase): Promise<TestDatabase>
   /** Returns a folder for more servers. The caller removes it. */
   newPrograms(): Promise<PostgresPrograms>
 }
@@ -51,7 +52,7 @@ export async function sharedPostgres(): Promise<SharedPostgres> {
   const { url, installed } = server
   return {
     ...{ missing: null, canLaunch: installed !== null, note: '' },
-    newDatabase: () => createDatabase(url),
+    newDatabase: (template) => createDatabase(url, template),
     newPrograms: () => PostgresPrograms.create(installed),
   }
 }
@@ -62,12 +63,13 @@ async function askForServer(): Promise<SharedServer> {
   return JSON.parse(await text(createConnection(path)))
 }
 
-async function createDatabase(server: string): Promise<TestDatabase> {
+async function createDatabase(server: string, template?: TestDatabase): Promise<TestDatabase> {
   databases.count += 1
   const name = `daicho_test_${process.pid}_${databases.count}`
-  // PostgreSQL cannot copy a template that has connections, and template0 never has any. Copying its files takes half of
-  // the processor time of writing it to the log.
-  await queryOnce(server, `CREATE DATABASE ${name} TEMPLATE template0 STRATEGY file_copy`)
+  // PostgreSQL cannot copy a template that has connections, and template0 never has any.
+  const source = template === undefined ? 'template0' : new URL(template.url).pathname.slice(1)
+  // Copying files takes half of the processor time of writing them to the log.
+  await queryOnce(server, `CREATE DATABASE ${name} TEMPLATE ${source} STRATEGY file_copy`)
   const url = new URL(server)
   url.pathname = `/${name}`
   return {

@@ -31,16 +31,15 @@ export function walRecords(segment: Buffer): Buffer {
 /** Yields the compressed and the divided values in the bytes of a table, or in the records of the write-ahead log. */
 export function* unpackedValues(bytes: Buffer): Generator<Buffer> {
   const divided = new Map<number, Map<number, Buffer>>()
-  for (let at = ROW_HEADER; at + 8 <= bytes.length; at += 1) {
-    const first = bytes[at] ?? 0
-    // The two low bits of the length of a value are 2 if it is compressed, and 0 if it is not.
-    if ((first & 3) === 2) {
+  for (let at = nextValue(bytes, ROW_HEADER); at !== -1; at = nextValue(bytes, at + 1)) {
+    if (((bytes[at] ?? 0) & 3) === 0) addChunk(divided, bytes, at)
+    else {
       const end = at + (bytes.readUInt32LE(at) >>> 2)
       if (end - at > 8 && end - at <= INLINE_MAX && end <= bytes.length) {
         const value = unpack(bytes.subarray(at + 4, end))
         if (value.length >= VALUE_MIN) yield value
       }
-    } else if ((first & 3) === 0 && bytes[at - 10] === ROW_HEADER) addChunk(divided, bytes, at)
+    }
   }
   for (const chunks of divided.values()) {
     const parts: Buffer[] = []
@@ -51,6 +50,20 @@ export function* unpackedValues(bytes: Buffer): Generator<Buffer> {
     yield value
     yield unpack(value)
   }
+}
+
+/**
+ * Returns the next position from `from` on at which a value can start, or -1. The two low bits of its length are 2 if it is
+ * compressed; then the two high bytes are 0, because it is in a page. They are 0 if it is not compressed.
+ */
+function nextValue(bytes: Buffer, from: number): number {
+  const end = bytes.length - 8
+  for (let at = from; at <= end; at += 1) {
+    const kind = (bytes[at] ?? 0) & 3
+    if (kind === 2 && bytes[at + 2] === 0 && bytes[at + 3] === 0) return at
+    if (kind === 0 && bytes[at - 10] === ROW_HEADER) return at
+  }
+  return -1
 }
 
 /** Adds the row of a TOAST table whose third column is at `at`. Its columns are a value id, a number and the bytes. */

@@ -1,6 +1,6 @@
 import pg from 'pg'
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { sharedPostgres } from '../../../test/postgres/shared.ts'
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
+import { sharedPostgres, type TestDatabase } from '../../../test/postgres/shared.ts'
 import { IS_THOROUGH } from '../../../test/support/rounds.ts'
 import type { Entry } from '../../chain/index.ts'
 import { ERASING, fillStore, findingIn } from '../contract/test-filled.ts'
@@ -12,8 +12,16 @@ import { verifyStore } from '../verify/verify.ts'
 const postgres = await sharedPostgres()
 const serverId = CONTRACT_SERVER_ID
 
-async function newDatabase(): Promise<{ location: string; client: pg.Client }> {
-  const database = await postgres.newDatabase()
+/** Filled databases, which tests copy, by the entries that were added to the others. */
+const templates = new Map<string, Promise<TestDatabase>>()
+afterAll(async () => {
+  for (const template of templates.values()) await (await template)[Symbol.asyncDispose]()
+})
+
+async function newDatabase(
+  template?: TestDatabase,
+): Promise<{ location: string; client: pg.Client }> {
+  const database = await postgres.newDatabase(template)
   const client = new pg.Client(database.url)
   await client.connect()
   onTestFinished(async () => {
@@ -24,9 +32,17 @@ async function newDatabase(): Promise<{ location: string; client: pg.Client }> {
 }
 
 async function filled(also: readonly Entry[] = []): Promise<FilledStore & { client: pg.Client }> {
-  const { location, client } = await newDatabase()
-  await fillStore(location, also)
+  const key = JSON.stringify(also)
+  const template = templates.get(key) ?? makeTemplate(also)
+  templates.set(key, template)
+  const { location, client } = await newDatabase(await template)
   return { location, client, tamper: async (sql) => void (await client.query(sql)) }
+}
+
+async function makeTemplate(also: readonly Entry[]): Promise<TestDatabase> {
+  const database = await postgres.newDatabase()
+  await fillStore(database.url, also)
+  return database
 }
 
 /**
