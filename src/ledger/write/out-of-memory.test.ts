@@ -84,7 +84,7 @@ it('when the signing thread runs out of memory, reports the failure to its calle
 it('when the mirror thread runs out of memory, the node reports the failure, keeps writing its own chain, and starts another thread', async () => {
   const other = await startLedgerNode()
   await other.service.write.createDatabase('d')
-  await other.service.write.createItems('d', large(10_000))
+  await other.service.write.createItems('d', large(4_000))
   const folder = temporaryFolder()
   let isShort = true
   let startAgain = () => {}
@@ -113,5 +113,5 @@ it('when the mirror thread runs out of memory, the node reports the failure, kee
   await expect.poll(peer).toMatchObject({ blocks: 2, ofBlocks: 2, error: null })
   await ledger.close()
   const mirrored = join(folder, 'mirrors', `${other.service.serverId}`)
-  expect(await verifyFolder(mirrored)).toMatchObject({ items: 10_000, finding: null })
+  expect(await verifyFolder(mirrored)).toMatchObject({ items: 4_000, finding: null })
 })
