@@ -19,6 +19,7 @@ it.skipIf(!postgres.canLaunch)(
   async () => {
     const { wrong, checked, transfers, verified } = await runNetworkFaults({
       ...{ programs, folder: temporaryFolder(), seed: 7, minutes: 2, measureSeconds: 0 },
+      pauseMs: 50,
       kinds: ['cut', 'kill', 'crash'],
       faults: 3,
       log() {},

@@ -203,6 +203,8 @@ export interface NetworkFaultsOptions {
   /** Number of faults; the run also ends after `minutes`. */
   readonly faults: number
   readonly minutes: number
+  /** Pause of each client after a transfer, milliseconds; by default none. */
+  readonly pauseMs?: number
   /** Duration of each measurement without faults, seconds; 0 for none. */
   readonly measureSeconds: number
   readonly log: (line: string) => void
@@ -318,7 +320,14 @@ class Run {
     }
     const clients: Promise<void>[] = []
     for (const node of this.#nodes) {
-      for (let n = 0; n < TRANSFER_CLIENTS; n += 1) clients.push(loop(() => this.transfer(node)))
+      for (let n = 0; n < TRANSFER_CLIENTS; n += 1) {
+        clients.push(
+          loop(async () => {
+            await this.transfer(node)
+            await sleep(this.#options.pauseMs ?? 0)
+          }),
+        )
+      }
       clients.push(
         loop(() => this.#sum(node)),
         loop(() => this.#guard(node)),
