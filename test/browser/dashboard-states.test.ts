@@ -165,8 +165,8 @@ it('shows why the list of other nodes is missing', async () => {
   const node = await startNode()
   const { page } = await openPage(node)
   const reasons = [
-    [403, 'This session may not read the list of other nodes.'],
     [500, 'That did not work:'],
+    [403, 'This session may not read the list of other nodes.'],
   ] as const
   for (const [status, text] of reasons) {
     await page.route('**/api/config/peers', (route) =>
@@ -217,10 +217,10 @@ it.each([
       'input Select: plum',
       'a plum',
       'button Delete: plum',
+      'summary Proof that the list is complete',
       'button Copy: Table',
       'button Save as CSV',
       'button Save as NDJSON',
-      'summary Proof that the list is complete',
     ],
   ],
   [
