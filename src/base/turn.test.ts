@@ -50,3 +50,16 @@ it('gives nobody the iterations after a long piece, in which a listener accepts 
   expect(isNext).toBe(false)
   await second
 })
+
+it('serves the first piece of a request without waiting for requests of a kind whose first piece was long', async () => {
+  await rest()
+  const order: string[] = []
+  const take = async (kind: string, name: string) => {
+    await turn(kind)
+    order.push(name)
+    for (const until = performance.now() + (kind === 'long' ? 10 : 0); performance.now() < until; );
+  }
+  const taken = [1, 2, 3].map((n) => take('long', `long ${n}`))
+  await Promise.all([...taken, take('short', 'short')])
+  expect(order).toEqual(['long 1', 'short', 'long 2', 'long 3'])
+})

@@ -3,8 +3,17 @@ const LONG_MS = 4
 /** Event-loop iterations after a long piece that nobody gets: Node accepts one connection per iteration. */
 const ITERATIONS_AFTER_LONG = 8
 
+interface Caller {
+  readonly kind: string
+  readonly resolve: () => void
+}
+
 /** The callers of `turn`. Not passed as an argument, because all code of a thread shares one event loop. */
-const [beginning, continuing]: [(() => void)[], (() => void)[]] = [[], []]
+const [beginning, continuing]: [Caller[], Caller[]] = [[], []]
+/** The kinds whose last first piece was long. */
+const longKinds = new Set<string>()
+/** The kind of the last piece; empty if it has none. */
+let lastKind = ''
 /** Whether a caller has this event-loop iteration. */
 let isTaken = false
 let wasBeginning = false
@@ -15,33 +24,51 @@ let pause = 0
 /**
  * Resolves in a later event-loop iteration, for one caller per iteration, in the order of the calls. So the long work
  * of many requests, done piece by piece, delays other requests by one piece and not by a piece of each. With
- * `isBeginning`, for the first piece of a request, the caller takes every second iteration, so that a short request does
- * not wait for a piece of each long one, or resolves at once if nobody else has this iteration. After a long piece,
- * nobody has the next iterations.
+ * `beginning`, for the first piece of a request, the caller takes every second iteration, so that a short request does
+ * not wait for a piece of each long one, or resolves at once if nobody else has this iteration. A request of a kind whose
+ * last first piece was long is no beginning. After a long piece, nobody has the next iterations.
  */
-export function turn(isBeginning = false): Promise<void> {
+export function turn(first: boolean | string = false): Promise<void> {
+  const kind = typeof first === 'string' ? first : ''
+  const isBeginning = first !== false && !longKinds.has(kind)
   const isFree = !isTaken
   if (isFree) setImmediate(grant)
   isTaken = true
-  if (isFree && isBeginning) return Promise.resolve()
+  if (isFree && isBeginning) {
+    if (kind !== '') start(kind)
+    return Promise.resolve()
+  }
   return new Promise((resolve) => {
-    ;(isBeginning ? beginning : continuing).push(resolve)
+    ;(isBeginning ? beginning : continuing).push({ kind, resolve })
   })
 }
 
+function start(kind: string): void {
+  lastKind = kind
+  startedMs = performance.now()
+}
+
 function grant(): void {
-  if (performance.now() - startedMs > LONG_MS) pause = ITERATIONS_AFTER_LONG
+  const isLong = performance.now() - startedMs > LONG_MS
+  if (isLong) pause = ITERATIONS_AFTER_LONG
+  if (lastKind !== '') {
+    if (isLong) longKinds.add(lastKind)
+    else longKinds.delete(lastKind)
+    lastKind = ''
+  }
   startedMs = Number.POSITIVE_INFINITY
   if (pause > 0) {
     pause -= 1
     setImmediate(grant)
     return
   }
+  // They came before their kind was known to be long.
+  while (longKinds.has(beginning[0]?.kind ?? '')) continuing.push(...beginning.splice(0, 1))
   wasBeginning = (!wasBeginning || continuing.length === 0) && beginning.length > 0
   const next = (wasBeginning ? beginning : continuing).shift()
   isTaken = next !== undefined
   if (next === undefined) return
   setImmediate(grant)
-  startedMs = performance.now()
-  next()
+  start(next.kind)
+  next.resolve()
 }

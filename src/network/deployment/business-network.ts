@@ -138,8 +138,7 @@ export class BusinessNetwork {
     signal?: AbortSignal,
   ): Promise<Listing> {
     const filter = resourceFilter(query, this.#definition.model, type)
-    // Many clients may ask for long lists at once.
-    await turn(true)
+    await this.#takeTurn(type)
     return listResources(this.#guard(caller, signal), type, filter)
   }
 
@@ -157,7 +156,7 @@ export class BusinessNetwork {
     if (named === undefined) {
       throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
     }
-    await turn(true)
+    await this.#takeTurn(named.type)
     return runQuery(this.#guard(caller, signal), named, pickParameters(query, named), query)
   }
 
@@ -173,7 +172,7 @@ export class BusinessNetwork {
     signal?: AbortSignal,
   ): Promise<Listing> {
     const written = parseStatement(text, this.#definition.model)
-    await turn(true)
+    await this.#takeTurn(written.type)
     return runQuery(this.#guard(caller, signal), written, parameterTexts(parameters), query)
   }
 
@@ -201,6 +200,7 @@ export class BusinessNetwork {
     signal?: AbortSignal,
   ): Promise<StoredResource> {
     const filter = resourceFilter(query, this.#definition.model, type)
+    await this.#takeTurn(type)
     const guard = this.#guard(caller, signal)
     const stored = await guard.read({ type: type.qualifiedName, id })
     if (stored === null) throw resourceMissing(type, id)
@@ -421,6 +421,14 @@ export class BusinessNetwork {
     return blocks
   }
 
+  /**
+   * Resolves when a request may read resources of `type`. Many clients may ask for long resources at once, which delay
+   * only requests for types with long resources.
+   */
+  #takeTurn({ qualifiedName }: TypeDeclaration): Promise<void> {
+    return turn(`${this.#definition.name} ${qualifiedName}`)
+  }
+
   /** Runs `work` when it gets a permit of `permits`. Errors: NETWORK_BUSY, SEARCH_INTERRUPTED. */
   async #inTurn<Result>(
     permits: Semaphore,
@@ -436,7 +444,7 @@ export class BusinessNetwork {
     const hasPermit = await acquired.finally(() => clearTimeout(timer))
     if (signal?.aborted === true) {
       if (hasPermit) permits.release()
-      throw new StoreError('SEARCH_INTERRUPTED', 'the client has disconnected')
+      throw interrupted()
     }
     if (!hasPermit) {
       const message = 'too many requests wait for this network; try again'
@@ -459,9 +467,17 @@ export class BusinessNetwork {
       evaluate: (condition) => this.#pipeline.evaluate(condition),
       nowMs: this.#deps.clock.now(),
       inTurn: (work) => this.#inTurn(this.#checks, work, caller, signal),
+      pause: async () => {
+        await turn()
+        if (signal?.aborted === true) throw interrupted()
+      },
       resolving: (work) => this.#inTurn(this.#resolutions, work, caller, signal),
     })
   }
+}
+
+function interrupted(): StoreError {
+  return new StoreError('SEARCH_INTERRUPTED', 'the client has disconnected')
 }
 
 function openResources({ name, model }: NetworkDefinition, { reader }: LedgerService) {

@@ -53,6 +53,8 @@ export interface GuardParts {
   readonly nowMs: number
   /** Runs the evaluation of conditions, and the reading of a page for it, when there is memory for the page. */
   readonly inTurn?: InTurn
+  /** Called between two pieces of a long read. It may throw, if nobody waits for the result. */
+  readonly pause?: () => Promise<void>
   /** Runs the resolution of the relationships of a resource, when there is memory for their resources. */
   readonly resolving?: InTurn
 }
@@ -79,6 +81,7 @@ export class Guard implements ResourceReader {
   readonly #evaluate: EvaluateCondition
   readonly #nowMs: number
   readonly #inTurn: InTurn
+  readonly #pause: () => Promise<void>
   readonly #transaction: Resource | null
   readonly #control: AccessControl
   readonly #context: AccessContext
@@ -97,6 +100,7 @@ export class Guard implements ResourceReader {
     this.#evaluate = parts.evaluate
     this.#nowMs = parts.nowMs
     this.#inTurn = parts.inTurn ?? ((work) => work())
+    this.#pause = parts.pause ?? (async () => {})
     this.resolving = parts.resolving ?? ((work) => work())
     this.#transaction = transaction
     this.#control = new AccessControl(definition.rules)
@@ -187,13 +191,16 @@ export class Guard implements ResourceReader {
       )
     }
     const isConditional = targets.some((target) => this.#readsAll(this.#instance(target)) === null)
-    while (from < targets.length) yield isConditional ? this.#inTurn(next) : next()
+    while (from < targets.length) {
+      if (from > 0) await this.#pause()
+      yield isConditional ? this.#inTurn(next) : next()
+    }
   }
 
   /** Yields the selected resources that the caller may read. `limit` and `offset` count only these resources. */
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
     const all = this.#readsAll(selection)
-    if (all === true) yield* this.database.select(selection)
+    if (all === true) yield* this.#selectAll(selection)
     if (all !== null) return
     try {
       yield* this.#selectReadable(selection)
@@ -202,6 +209,19 @@ export class Guard implements ResourceReader {
       if (!(error instanceof StoreError) || error.code !== 'SEARCH_TOO_LARGE') throw error
       if (selection.order.length === 0) throw error
       yield* this.#sortReadable(selection)
+    }
+  }
+
+  async *#selectAll(selection: Selection): AsyncGenerator<StoredResource[]> {
+    const pages = this.database.select(selection)[Symbol.asyncIterator]()
+    try {
+      // Pauses before a page is read, so that no page is in memory during the pause.
+      for (let next = await pages.next(); next.done !== true; next = await pages.next()) {
+        yield next.value
+        await this.#pause()
+      }
+    } finally {
+      await pages.return?.()
     }
   }
 

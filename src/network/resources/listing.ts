@@ -136,7 +136,7 @@ export class Resolver {
   }
 
   #newResolution(): Resolution {
-    return new Resolution(this.#model, (targets) => inTurns(this.#guard.readAll(targets)))
+    return new Resolution(this.#model, (targets) => this.#guard.readAll(targets))
   }
 
   #replaced(value: JsonObject, above: readonly string[]): JsonObject {
@@ -153,14 +153,6 @@ export class Resolver {
       }
       return this.#replaced(read.resource, [...above, key])
     })
-  }
-}
-
-/** Yields the batches, and lets the event loop serve other requests after each. */
-async function* inTurns<Batch>(batches: AsyncIterable<Batch>): AsyncGenerator<Batch> {
-  for await (const batch of batches) {
-    yield batch
-    await turn()
   }
 }
 
@@ -226,15 +218,21 @@ export async function* presentedPages(
   const resolver = new Resolver(guard)
   let shown: string[] = []
   let characters = 0
+  /** Characters of the resources that were read, which may be many more than those of their selected fields. */
+  let read = 0
   for await (const page of pages) {
     for (let next = page.shift(); next !== undefined; next = page.shift()) {
+      read += next.text.length
       const row = await presented(next.text, filter, resolver)
       shown.push(row)
       characters += row.length
-      if (characters < PAGE_CHARACTERS) continue
-      yield shown
-      shown = []
-      characters = 0
+      if (characters >= PAGE_CHARACTERS) {
+        yield shown
+        shown = []
+        characters = 0
+      }
+      if (read < PAGE_CHARACTERS) continue
+      read = 0
       // Lets the event loop serve other requests between two pages.
       await turn()
     }
