@@ -61,6 +61,8 @@ export interface GuardParts {
 
 type InTurn = <Result>(work: () => Promise<Result>) => Promise<Result>
 
+/** Characters of resources after which a list pauses. A short list does not wait for the pieces of long ones. */
+const PAUSE_CHARACTERS = 65_536
 /** Maximum milliseconds that a condition which fails for some resources is evaluated for one batch of resources. */
 const CONDITIONS_MS_MAX = 10_000
 
@@ -214,10 +216,14 @@ export class Guard implements ResourceReader {
 
   async *#selectAll(selection: Selection): AsyncGenerator<StoredResource[]> {
     const pages = this.database.select(selection)[Symbol.asyncIterator]()
+    let characters = 0
     try {
       // Pauses before a page is read, so that no page is in memory during the pause.
       for (let next = await pages.next(); next.done !== true; next = await pages.next()) {
+        for (const { text } of next.value) characters += text.length
         yield next.value
+        if (characters < PAUSE_CHARACTERS) continue
+        characters = 0
         await this.#pause()
       }
     } finally {
