@@ -51,13 +51,18 @@ it('gives nobody the iterations after a long piece, in which a listener accepts 
   await second
 })
 
+function processorMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1_000
+}
+
 it('serves the first piece of a request without waiting for requests of a kind whose first piece was long', async () => {
   await rest()
   const order: string[] = []
   const take = async (kind: string, name: string) => {
     await turn(kind)
     order.push(name)
-    for (const until = performance.now() + (kind === 'long' ? 10 : 0); performance.now() < until; );
+    for (const until = processorMs() + (kind === 'long' ? 30 : 0); processorMs() < until; );
   }
   const taken = [1, 2, 3].map((n) => take('long', `long ${n}`))
   await Promise.all([...taken, take('short', 'short')])

@@ -10,10 +10,13 @@ interface Caller {
 
 /** The callers of `turn`. Not passed as an argument, because all code of a thread shares one event loop. */
 const [beginning, continuing]: [Caller[], Caller[]] = [[], []]
-/** The kinds whose last first piece was long. */
-const longKinds = new Set<string>()
-/** The kind of the last piece; empty if it has none. */
+/** Mean processor time of the last first pieces of each kind, milliseconds. A pause of the system is no work. */
+const meanMs = new Map<string, number>()
+/** Weight of the last piece in the mean. */
+const LAST_WEIGHT = 0.25
+/** The kind of the last piece, empty if it has none, and the processor time at its start. */
 let lastKind = ''
+let startedCpuMs = 0
 /** Whether a caller has this event-loop iteration. */
 let isTaken = false
 let wasBeginning = false
@@ -26,11 +29,11 @@ let pause = 0
  * of many requests, done piece by piece, delays other requests by one piece and not by a piece of each. With
  * `beginning`, for the first piece of a request, the caller takes every second iteration, so that a short request does
  * not wait for a piece of each long one, or resolves at once if nobody else has this iteration. A request of a kind whose
- * last first piece was long is no beginning. After a long piece, nobody has the next iterations.
+ * first pieces are long is no beginning. After a long piece, nobody has the next iterations.
  */
 export function turn(first: boolean | string = false): Promise<void> {
   const kind = typeof first === 'string' ? first : ''
-  const isBeginning = first !== false && !longKinds.has(kind)
+  const isBeginning = first !== false && !isLongKind(kind)
   const isFree = !isTaken
   if (isFree) setImmediate(grant)
   isTaken = true
@@ -43,8 +46,18 @@ export function turn(first: boolean | string = false): Promise<void> {
   })
 }
 
+function isLongKind(kind: string): boolean {
+  return (meanMs.get(kind) ?? 0) > LONG_MS
+}
+
+function processorMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1_000
+}
+
 function start(kind: string): void {
   lastKind = kind
+  if (kind !== '') startedCpuMs = processorMs()
   startedMs = performance.now()
 }
 
@@ -52,8 +65,8 @@ function grant(): void {
   const isLong = performance.now() - startedMs > LONG_MS
   if (isLong) pause = ITERATIONS_AFTER_LONG
   if (lastKind !== '') {
-    if (isLong) longKinds.add(lastKind)
-    else longKinds.delete(lastKind)
+    const before = meanMs.get(lastKind) ?? 0
+    meanMs.set(lastKind, before + (processorMs() - startedCpuMs - before) * LAST_WEIGHT)
     lastKind = ''
   }
   startedMs = Number.POSITIVE_INFINITY
@@ -63,7 +76,7 @@ function grant(): void {
     return
   }
   // They came before their kind was known to be long.
-  while (longKinds.has(beginning[0]?.kind ?? '')) continuing.push(...beginning.splice(0, 1))
+  while (isLongKind(beginning[0]?.kind ?? '')) continuing.push(...beginning.splice(0, 1))
   wasBeginning = (!wasBeginning || continuing.length === 0) && beginning.length > 0
   const next = (wasBeginning ? beginning : continuing).shift()
   isTaken = next !== undefined
