@@ -222,7 +222,7 @@ it('code that runs in browsers imports no Node module', () => {
 
 /** Maximum number of lines of each module, without tests. Raising one needs a line in a decision record. */
 const LINES_MAX: Readonly<Record<string, number>> = {
-  base: 1_340,
+  base: 1_420,
   chain: 4_180,
   cli: 6_900,
   client: 2_990,
@@ -234,7 +234,7 @@ const LINES_MAX: Readonly<Record<string, number>> = {
   'guarded-path': 230,
   http: 3_660,
   ledger: 19_520,
-  network: 10_350,
+  network: 10_700,
   'rate-feed': 1_700,
   'sample-api': 700,
   storage: 13_190,
