@@ -276,7 +276,17 @@ describe('databases and items', () => {
     const node = await startNode()
     await node.send('POST', '/api/fruit')
     for (let n = 0; n < 30; n += 1) await node.send('POST', '/api/fruit', { n })
-    const { page } = await openPage(node, { at: '#/ledger?method=create_item' })
+    const at = '#/ledger?method=create_item'
+    const { page, complaints } = await openPage(node, { at: `${at}&from=2999-01-01T00:00:00.000Z` })
+    await shown(page, 'No entry found so far.')
+    // A year of five digits is no time.
+    await page.evaluate(`(() => {
+      const field = document.querySelector('input[type=datetime-local]')
+      field.value = '12999-01-01T00:00'
+      field.dispatchEvent(new Event('change', { bubbles: true }))
+    })()`)
+    await page.waitForURL(`${node.url}/${at}`, { timeout: 20_000 })
+    expect(complaints).toEqual([])
     await button(page, 'Search further back').click()
     await shown(page, 'The whole chain was searched.')
     const asked: string[] = []
