@@ -313,7 +313,9 @@ export function csvRow(columns: readonly Column[], item: JsonObject): string {
 
 /** Returns the header for `columns`, each with its type. Errors: InputError. */
 export function csvHeader(columns: readonly Column[]): string {
-  return requireReadable(columns.map(({ name, type }) => quoteCell(`${name}:${type}`)).join(','))
+  const header = columns.map(({ name, type }) => quoteCell(`${name}:${type}`)).join(',')
+  // Without a byte order mark, a NUL among the first two bytes would mean UTF-16.
+  return requireReadable(header.slice(0, 2).includes('\0') ? `\ufeff${header}` : header)
 }
 
 /** Returns `row` if `csvRecords` can read it. Errors: InputError. */

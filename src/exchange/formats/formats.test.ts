@@ -288,7 +288,7 @@ describe('an input whose format is a guess', () => {
   })
 })
 
-it('a dump without items as CSV has a header, and a row that cannot be loaded ends the dump', async () => {
+it('a dump as CSV has a header without items, can be loaded if a name begins with NUL, and ends at a row that cannot be loaded', async () => {
   const dump = async (items: JsonObject[]) => {
     let text = ''
     const pages = async function* () {
@@ -298,6 +298,13 @@ it('a dump without items as CSV has a header, and a row that cannot be loaded en
     return text
   }
   expect(await read(await dump([]), 'csv')).toEqual([])
+  for (const item of [
+    { '\0a': 1, id: 'x' },
+    { 'a\0': 1, id: 'x' },
+    { '\0\n': 1, id: 'x' },
+  ]) {
+    expect(await read(await dump([item]), 'csv')).toMatchObject([{ item }])
+  }
   await expect(dump([{ id: 'a', text: '\n'.repeat(1_000_000) }])).rejects.toThrow(
     'choose another format',
   )
