@@ -321,6 +321,7 @@ class Failures(unittest.TestCase):
             ("http://u:secret@h", "must not have a user name or a password"),
             ("http://h/?token=secret", "must not have a query or a fragment"),
             ("http://h:99999", "Port out of range"),
+            ("http://h..x", "idna"),
         ):
             with self.assertRaisesRegex(ValueError, reason):
                 LedgerClient(url)

@@ -264,6 +264,8 @@ def _base_of(url: str) -> str:
     # `port` raises ValueError if it is too large.
     if parts.scheme not in ("http", "https") or not parts.hostname or not is_printable or parts.port == 0:
         raise ValueError(f"{url!r} is not the URL of a node; use a URL like {example}")
+    # Raises UnicodeError, a ValueError, for a name that no host can have.
+    parts.hostname.encode("idna")
     if "@" in parts.netloc:
         raise ValueError(f"the URL of a node must not have a user name or a password; use a URL like {example}")
     if parts.query or parts.fragment:
