@@ -96,13 +96,13 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
       })
       for (const row of IS_THOROUGH ? readable : readable.slice(0, 1)) {
         let ctid = row.ctid
-        for (const { column } of ofTable) {
+        for (const [at, { column }] of ofTable.entries()) {
           const set = async (value: unknown) => {
             const sql = `UPDATE ${table} SET ${column} = $1 WHERE ctid = $2 RETURNING ctid`
             const updated = await client.query(sql, [value, ctid])
             ctid = updated.rows[0].ctid
           }
-          for (const last of [true, false]) {
+          for (const last of IS_THOROUGH ? [true, false] : [at % 2 === 0]) {
             await set(changed(row[column], last))
             const finding = await findingIn(location)
             expect(finding?.what, `${table}.${column} of ${JSON.stringify(row)}`).toMatch(/./)
@@ -112,7 +112,7 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
         }
       }
     }
-    expect(changes).toBeGreaterThan(90)
+    expect(changes).toBeGreaterThan(IS_THOROUGH ? 90 : 45)
     expect(await findingIn(location)).toBeNull()
   })
 
