@@ -9,6 +9,8 @@ import { NODE_FLAGS } from './node-flags.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAUSE_MS = 10
+/** Pause before a command is repeated. Shorter pauses would slow the node down for which the page waits. */
+const REPEAT_MS = 300
 /** Timeout of one step, including repetitions of its command while the page waits for an event. */
 const STEP_MS = 60_000
 /** Each component with the flag that sets its port, and its default port, which the pages use. */
@@ -128,7 +130,7 @@ export class PageShell {
       // The command is repeated if the page waits for an event, such as a mirror that becomes current.
       const comes = /^timeout /.test(command) || /current|"state":"ready"/.test(says)
       if (comes && kindsIn(output) !== kindsIn(says) && Date.now() < endMs) {
-        await pause(PAUSE_MS)
+        await pause(REPEAT_MS)
         continue
       }
       this.#learn(says, output)
