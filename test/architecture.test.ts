@@ -317,6 +317,13 @@ const sources: SourceFile[] = files
     }
   })
 
+it('only test files named .mocked replace modules, because Node imports those of the others', () => {
+  const replacing = [...filesBelow(src), ...filesBelow(join(root, 'test'))]
+    .filter((path) => path.endsWith('.test.ts') && !path.endsWith('.mocked.test.ts'))
+    .filter((path) => /vi\.(mock|doMock|resetModules)\(/.test(readFileSync(path, 'utf8')))
+  expect(replacing).toEqual([])
+})
+
 it('no module has more lines than its budget', () => {
   const lines: Record<string, number> = {}
   for (const file of sources) {

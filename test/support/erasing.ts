@@ -27,10 +27,10 @@ const BALLAST = 6
 const MARKER = 'marker-'
 const MARKER_HEX = 24
 const WORDS = 'a text that repeats itself, '.repeat(25)
-const DISK_MB = 400
+const DISK_MB = 200
 /** Settings of the write-ahead log, and the number of segments of 16 MB that overwrite all others with these settings. */
-const WAL_SETTINGS = { max_wal_size: '128MB', wal_keep_size: '0' }
-const LOG_SEGMENTS = 16
+const WAL_SETTINGS = { min_wal_size: '32MB', max_wal_size: '64MB', wal_keep_size: '0' }
+const LOG_SEGMENTS = 8
 /** Items of the deleted database for which the disk has another MB: its file is rewritten, which needs two more copies. */
 const ITEMS_PER_MB = 80
 /** Maximum delay of the kill after the start of an erasure of many items, milliseconds. */
