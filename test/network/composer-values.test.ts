@@ -70,6 +70,8 @@ it('a processor can use the calls of resources, of events and of the serializer'
       '8,resource:org.shop.Person#p,2020-01-01T00:00:00.000Z,true,51,4',
     ],
     [`return read({ owner: 'org.shop.Person#a%20b' }).owner.getIdentifier()`, 'a b'],
+    [`const b = box(); b.$other = 1; return '$other' in getSerializer().toJSON(b)`, 'false'],
+    [`console.dir(1); console.table([1]); console.time('x'); console.timeEnd('x')`, 'undefined'],
     [`return read({ other: 1 })`, 'Unexpected properties for type org.shop.Box: other'],
     [`assert(true); assert.equal(1, '1'); assert.strictEqual(1, 1); assert.equal(1, 2)`, '1 == 2'],
   ]
@@ -85,7 +87,7 @@ it('a processor cannot store a value of another kind, although it could be read 
     ['n', `'5'`, 'Integer'],
     ['made', `'2020-01-01'`, 'DateTime'],
     ['sealed', `'true'`, 'Boolean'],
-    ['size', `{ $class: 'org.shop.Size', width: 1 }`, 'Size'],
+    ['size', `{ $class: 'org.shop.Size', width: 1 }`, 'Resource or a Concept'],
     ['owner', `'resource:org.shop.Person#p'`, 'Relationship'],
   ]
   for (const [name, value, expected] of refused) {
@@ -93,7 +95,7 @@ it('a processor cannot store a value of another kind, although it could be read 
     expect(message).toMatch(/^Model violation in instance org.shop.Box#b /)
     expect(message).toMatch(
       new RegExp(
-        ` (field ${name}|class org.shop.Person) has value .* expected (type|a) ${expected}\\.?$`,
+        ` (field ${name}|class org.shop.(Person|Size)) has value .* expected (type|a) ${expected}\\.?$`,
       ),
     )
   }
@@ -107,10 +109,7 @@ it('a processor cannot set, read or make what is not valid, and learns why in th
     [`box().setPropertyValue('n', null)`, 'Pushing null data!'],
     [`box().addArrayValue('n', 1)`, 'The instance with id b trying to add array item n which'],
     [`box().addArrayValue('tags', 1)`, 'Model violation in instance org.shop.Box#b field tags has'],
-    [
-      `const b = box(); b.other = 1; b.validate()`,
-      'Instance org.shop.Box#b has a property named other',
-    ],
+    [`const b = box(); b.other = 1; b.validate()`, 'Instance b has a property named other'],
     [
       `const b = box(); b.owner = b; b.validate()`,
       'Instance org.shop.Box#b has property owner with type',

@@ -49,3 +49,24 @@ export function sorted(value: unknown): unknown {
     .sort(([one], [other]) => (one < other ? -1 : 1))
   return Object.fromEntries(members.map(([name, member]) => [name, sorted(member)]))
 }
+
+interface HistorianRecord {
+  readonly transactionType: string
+  readonly transactionInvoked: string
+  readonly participantInvoking?: string | null
+  readonly eventsEmitted?: readonly { readonly $class: string }[]
+}
+
+/** Records of the start of a network and of the first use of an identity, which daicho does not have, or has otherwise. */
+const OTHER_RECORDS = /^\S*(?:StartBusinessNetwork|ActivateCurrentIdentity)|nobody$/
+
+/** Returns a line for each record of the historian, without random ids. */
+export function historianLines(records: readonly HistorianRecord[]): string[] {
+  const lines = records.map((record) => {
+    const { transactionType, transactionInvoked, participantInvoking, eventsEmitted = [] } = record
+    const isOwn = transactionInvoked.startsWith(`resource:${transactionType}#`)
+    const events = eventsEmitted.map(({ $class }) => $class)
+    return [transactionType, isOwn, ...events, participantInvoking ?? 'nobody'].join(' ')
+  })
+  return lines.filter((line) => !OTHER_RECORDS.test(line)).sort()
+}

@@ -149,7 +149,9 @@ async function isFound(
   return found.some((each) => each[identifiers[type] ?? ''] === id)
 }
 
-const READS: readonly Request['kind'][] = ['read', 'list', 'resolve', 'exists', 'query', 'check']
+const READS: readonly Request['kind'][] = [
+  ...(['read', 'list', 'resolve', 'exists', 'query', 'check', 'historian'] as const),
+]
 
 function isRead(request: Request): boolean {
   if (request.kind === 'ask') return !request.calls.some(({ writes }) => writes)

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { writeArchive } from '../../../src/network/index.ts'
-import { type Answer, failure, type Side, withoutIds } from './answers.ts'
+import { type Answer, failure, historianLines, type Side, withoutIds } from './answers.ts'
 import { type Case, formatFiles, type Request } from './generate.ts'
 import type { Mutated } from './mutations.ts'
 
@@ -233,6 +233,10 @@ export class ComposerSide implements Side {
       }
       case 'list':
         return (await (await registry(request.type)).getAll()).map(shown)
+      case 'historian': {
+        const records: Untyped[] = await (await connection.getHistorian()).getAll()
+        return historianLines(records.map((each) => serializer.toJSON(each, { validate: false })))
+      }
       case 'query':
         return (await connection.query(request.name, request.parameters)).map(shown)
       case 'submit':

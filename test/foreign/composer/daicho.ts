@@ -1,7 +1,7 @@
 // Runs the same networks on daicho: a gateway on a real socket, with a ledger in memory.
 import { checkNetwork, type NetworkDefinition } from '../../../src/network/index.ts'
 import { type GatewayNode, startGateway } from '../../support/gateway.ts'
-import { type Answer, failure, type Side, withoutIds } from './answers.ts'
+import { type Answer, failure, historianLines, type Side, withoutIds } from './answers.ts'
 import { type Case, formatFiles, type Request } from './generate.ts'
 
 /** Returns the network in `files`, or throws all of its errors. */
@@ -125,6 +125,8 @@ export class DaichoSide implements Side {
         return null
       case 'list':
         return send('GET', `/${request.type}`)
+      case 'historian':
+        return historianLines(await send('GET', '/system/historian'))
       case 'query': {
         const given = new URLSearchParams()
         for (const [name, value] of Object.entries(request.parameters)) {

@@ -389,7 +389,7 @@ export const EXPLANATIONS: readonly Explanation[] = [
     ({ code, composer }) => code.includes('deduplicateResources') && composer.includes('$id'),
   ],
   [
-    '`newTransaction` of the factory; `resolve`, `resolveAll`, `id`, `type` and `name` of a registry, in a script',
+    '`newTransaction` of the factory; `getTransactionRegistry`; `resolve`, `resolveAll`, `id`, `type` and `name` of a registry, in a script',
     ({ code, composer, composerError }) => {
       if (/(?:F\.newTransaction|r\.resolve(?:All)?) is not a function/.test(composerError ?? '')) {
         return true
@@ -398,7 +398,7 @@ export const EXPLANATIONS: readonly Explanation[] = [
     },
   ],
   [
-    '`process`, `setTimeout` and `Buffer` in a script',
+    '`process`, `setTimeout`, `Buffer`, `URL` and `Intl` in a script',
     ({ code }) => code.includes('typeof process'),
   ],
   [

@@ -7,6 +7,7 @@ import {
   type Parameter,
   parameterValue,
 } from './calls.ts'
+import { CONDITION_SCRIPT, generateConditions } from './conditions.ts'
 import { allFields, type Field, generateModel, IDS, Instances, type Type } from './models.ts'
 import { generateMutations, type Mutated } from './mutations.ts'
 import { generateProcessors } from './processors.ts'
@@ -39,6 +40,7 @@ export type Request = { readonly caller: string | null } & (
       readonly name: string
       readonly parameters: Record<string, string | number | boolean>
     }
+  | { readonly kind: 'historian' }
   | ({ readonly kind: 'check' } & Mutated)
   | { readonly kind: 'ask'; readonly calls: readonly Call[]; readonly rereads: boolean }
 )
@@ -102,9 +104,13 @@ export function generateCase(seed: number): Case {
     kinds: Object.fromEntries(types.map((type) => [type.qualified, type.kind])),
     identifiers: Object.fromEntries(types.map((type) => [type.qualified, type.id])),
     models: [...files, ASK_MODEL, RETURN_MODEL],
-    rules: random.chance(15) ? null : generateRules(random, types, people),
+    rules: random.chance(15) ? null : generateRules(random, types, people, added),
     queries: queries.map((query) => query.text),
-    scripts: [ASK_SCRIPT, RETURN_SCRIPT, ...generateProcessors(random, types, added)],
+    scripts: [
+      ASK_SCRIPT + CONDITION_SCRIPT,
+      RETURN_SCRIPT,
+      ...generateProcessors(random, types, added),
+    ],
     people: people === null ? null : { type: people.qualified, ids: ['a', 'b'], bodies },
   }
   const mutations = generateMutations(random, formatFiles(parts, 'mutated'), 2 + random.below(6))
@@ -112,12 +118,13 @@ export function generateCase(seed: number): Case {
     ...mutations.map((mutated): Request => ({ kind: 'check', caller: null, ...mutated })),
     ...generateSubmissions(added, types, parts.people),
     ...generateRequests(random, types, queries, parts.people),
+    { kind: 'historian', caller: null } as const,
   ]
   return { ...parts, requests, features: [...features(parts.rules ?? [])] }
 }
 
 /** A condition that may throw: a member of a missing value, or the variable of ANY. */
-const MAY_THROW = /nothing\.x|\.\w+\.getIdentifier|ANY.*\bp\./
+const MAY_THROW = /nothing\.x|\.\w+\.(?:get\w+|length|some|toString)|sameId\([rpt]\.|ANY.*\bp\./
 
 function features(rules: readonly string[]): string[] {
   const isThrowing = rules.some((rule) => rule.includes('action: DENY') && MAY_THROW.test(rule))
@@ -131,8 +138,16 @@ function choosePeople(random: Random, types: readonly Type[]): Type | null {
 
 // Rules
 
-function generateRules(random: Random, types: readonly Type[], people: Type | null): string[] {
-  const rules = random.several(0, 5, (at) => generateRule(random, types, people, at))
+function generateRules(
+  random: Random,
+  types: readonly Type[],
+  people: Type | null,
+  added: Random,
+): string[] {
+  const plain = random.several(0, 5, (at) => generateRule(random, types, people, at))
+  const conditional =
+    people === null ? [] : added.several(0, 3, (at) => generateConditions(added, types, people, at))
+  const rules = added.chance(50) ? [...conditional, ...plain] : [...plain, ...conditional]
   const system = `rule System { description: "" participant: "ANY" operation: ALL resource: "${SYSTEM}.**" action: ALLOW }`
   const admin = `rule Admin { description: "" participant: "${SYSTEM}.NetworkAdmin" operation: ALL resource: "**" action: ALLOW }`
   const oracle =
@@ -490,6 +505,7 @@ function generateSubmissions(
       const body = instances.make(type, null, 0)
       return { kind: 'submit', caller: caller(), type: type.qualified, body }
     }),
+    { kind: 'historian', caller: caller() },
     ...random.several(
       2,
       5,

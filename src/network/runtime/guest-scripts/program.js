@@ -226,12 +226,15 @@ async function post() {
 }
 const request = post
 
+/** The levels of lines, then methods whose lines have the level `log`. */
+const LEVELS = ['log', 'info', 'warn', 'error', 'debug']
+const METHODS = [...LEVELS, 'dir', 'table', 'trace', 'time', 'timeEnd', 'group', 'groupEnd']
 const console = Object.fromEntries(
-  ['log', 'info', 'warn', 'error', 'debug'].map((level) => [
-    level,
+  METHODS.map((name) => [
+    name,
     (...values) => {
       const text = values.map((value) => shown(value)).join(' ')
-      log(JSON.stringify({ ask: 'log', level, text }))
+      log(JSON.stringify({ ask: 'log', level: LEVELS.includes(name) ? name : 'log', text }))
     },
   ]),
 )
@@ -275,7 +278,9 @@ function fixTimeAndChance() {
 /** Converts `value` to `type`, the name in @returns, as Composer does; null if it cannot be converted. */
 function toReturned(type, value) {
   if (type === 'String') return value?.toString() ?? null
-  return type === 'DateTime' && !(value instanceof RealDate) ? null : value
+  if (type === 'DateTime') return value instanceof RealDate ? value : null
+  // In JSON, an object such as `new Number(1)` equals its value.
+  return typeof value === 'object' && value?.valueOf() !== value ? null : value
 }
 
 /** Runs the processors of one transaction. Returns the result, null without @returns, and the events as JSON. */

@@ -396,7 +396,7 @@ function jsonOf(instance) {
   const { properties } = MODEL[state.type]
   const shownId = state.id === null ? undefined : `${state.type}#${idOf(state)}`
   for (const [name, value] of Object.entries(values)) {
-    if (value === undefined || value === null) continue
+    if (value === undefined || value === null || name.startsWith('$')) continue
     const property = properties[name]
     // The network refuses an undeclared property with any value, so an object is sent as null.
     if (property === undefined) json[name] = typeof value === 'object' ? null : value

@@ -11,6 +11,9 @@ function requireKind(property, name, value, shownId) {
   if (relationship) {
     throw new Error(`${owner} class ${type} has value ${value} expected a Relationship.`)
   }
+  if (primitive === null && MODEL[type].kind !== 'enum') {
+    throw new Error(`${owner} class ${type} has value ${value} expected a Resource or a Concept.`)
+  }
   const expected = `${primitive ?? MODEL[type].name}${array ? '[]' : ''}`
   const isNumber = typeof value === 'number'
   const found = isNumber && Number.isNaN(value) ? 'Non-numeric (unknown)' : shownValue(value)
@@ -38,7 +41,7 @@ function hasKind({ primitive, type, relationship }, value) {
 function shownValue(value) {
   const state = typeof value === 'object' && value !== null ? STATE.get(value) : undefined
   if (state !== undefined) return `${state.type}#${idOf(state)} (${state.type})`
-  return `${typeof value === 'object' ? JSON.stringify(value) : value} (${typeof value})`
+  return `${value ? JSON.stringify(value) : value} (${typeof value})`
 }
 
 /** Throws unless `value` is valid for `property`. */
@@ -89,7 +92,7 @@ function requireValid(instance, above) {
   for (const key of Object.keys(values)) {
     if (Object.hasOwn(properties, key) || key.startsWith('$')) continue
     const wrong = `has a property named ${key} which is not declared in ${name}`
-    throw new Error(`Instance ${shownId} ${wrong}`)
+    throw new Error(`Instance ${id === null ? above : idOf(state)} ${wrong}`)
   }
   if (id !== null && String(idOf(state)).trim() === '') {
     throw new Error(`Instance ${shownId} has an empty identifier.`)
