@@ -164,7 +164,9 @@ describe('resources that a processor creates', () => {
     'resources that a processor creates are rejected with 422 when they are %s, if they are cyclic or too deep',
     async (_use, type, code) => {
       const refused = await errorOf(send('POST', `/api/${type}`, { code }))
-      expect(refused.message).toMatch(/^nesting exceeds 64 levels$|circular|expected (?:type|a Resource)/)
+      expect(refused.message).toMatch(
+        /^nesting exceeds 64 levels$|circular|expected (?:type|a Resource)/,
+      )
       expect([refused.status, refused.code]).toEqual([422, 'TRANSACTION_FAILED'])
       expect((await send('HEAD', '/api/Thing/deep')).status).toBe(404)
     },
