@@ -120,3 +120,36 @@ it('refuses a request with NETWORK_BUSY if its turn is lost again and again', as
   }
   await expect(pipeline.request(START, ADMIN)).rejects.toMatchObject({ code: 'NETWORK_BUSY' })
 })
+
+it('sends the thread requests of about 16 Mi characters at a time, because it has a copy of each', async () => {
+  const posted: number[] = []
+  let events: ThreadEvents | null = null
+  const thread = {
+    listen: (receiver: ThreadEvents) => {
+      events = receiver
+    },
+    post: (message: ToThread) => 'id' in message && posted.push(message.id),
+    end: async () => {},
+  } as unknown as NetworkThread
+  const pipeline = new Pipeline(
+    {
+      database: { turns: null, record: async () => ({ position: 0, height: 0, blockId: '' }) },
+      startThread: async () => thread,
+      ...{ clock: { now: () => 0 }, publish() {}, log() {}, timeline: () => 1 },
+      ...{ findAuthor: () => ({}), follow: async () => 0 },
+    },
+    true,
+  )
+  const change = { kind: 'create', type: 't', text: 'x'.repeat(10_000_000) } as const
+  const requests = [1, 2, 3].map(() => pipeline.request(change, ADMIN))
+  const answer = (id = 0) => {
+    const decision = { reply: 'null', unit: null, transactionAt: 0, writeAt: 0, events: [] }
+    events?.message({ id, decision })
+  }
+  await new Promise(setImmediate)
+  expect(posted).toHaveLength(2)
+  answer(posted[0])
+  expect(posted).toHaveLength(3)
+  for (const id of posted.slice(1)) answer(id)
+  await Promise.all(requests)
+})

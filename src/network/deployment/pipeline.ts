@@ -18,6 +18,8 @@ import type { NetworkThread, ThreadEnd } from './network-thread.ts'
 
 /** Maximum number of unanswered requests of one network. */
 const REQUESTS_MAX = 10_000
+/** Characters of requests from which on further requests wait in the main thread, so that no second copy is in memory. */
+const SENT_CHARACTERS_MAX = 16 * 1024 * 1024
 /** Maximum operations per block. A decision with more operations gets a separate block. */
 const OPERATIONS_MAX = 1_000
 /** Maximum attempts to decide one request. An attempt fails if this process loses its turn before the decision counts. */
@@ -125,6 +127,8 @@ export class Pipeline {
   /** Requests that the thread has not answered, oldest first. */
   readonly #sent = new Map<number, Pending>()
   #sentChanges = 0
+  /** Characters of the texts of the requests in `#sent`. */
+  #sentCharacters = 0
   /** Decisions not passed to the writer yet, oldest first. */
   #decided: Decided[] = []
   #isWriting = false
@@ -284,6 +288,7 @@ export class Pipeline {
     const sent = [...this.#sent.values()]
     this.#sent.clear()
     this.#sentChanges = 0
+    this.#sentCharacters = 0
     return sent
   }
 
@@ -308,6 +313,8 @@ export class Pipeline {
         if (!this.#isStarting && !this.#isRecording) this.#start()
         return
       }
+      if (this.#sentCharacters > SENT_CHARACTERS_MAX) return
+      this.#sentCharacters += countCharacters(request)
       if (request === next) this.#backlog.shift()
       else this.#conditions.shift()
       this.#sent.set(request.message.id, request)
@@ -425,6 +432,7 @@ export class Pipeline {
         const pending = this.#sent.get(message.id)
         if (pending === undefined) return
         this.#sent.delete(message.id)
+        this.#sentCharacters -= countCharacters(pending)
         if ('condition' in pending.message) pending.resolve({ answer: message, written: null })
         else {
           this.#sentChanges -= 1
@@ -555,6 +563,10 @@ export class Pipeline {
       else this.#backlog.unshift(each)
     }
   }
+}
+
+function countCharacters({ message }: Pending): number {
+  return 'change' in message && 'text' in message.change ? message.change.text.length : 0
 }
 
 function decidedUnit({ answer }: Decided): UnitOfWork {

@@ -80,10 +80,10 @@ export class Guard implements ResourceReader {
   readonly database: ResourceReader
   /** See `GuardParts`. */
   readonly resolving: InTurn
+  readonly pause: () => Promise<void>
   readonly #evaluate: EvaluateCondition
   readonly #nowMs: number
   readonly #inTurn: InTurn
-  readonly #pause: () => Promise<void>
   readonly #transaction: Resource | null
   readonly #control: AccessControl
   readonly #context: AccessContext
@@ -102,7 +102,7 @@ export class Guard implements ResourceReader {
     this.#evaluate = parts.evaluate
     this.#nowMs = parts.nowMs
     this.#inTurn = parts.inTurn ?? ((work) => work())
-    this.#pause = parts.pause ?? (async () => {})
+    this.pause = parts.pause ?? (async () => {})
     this.resolving = parts.resolving ?? ((work) => work())
     this.#transaction = transaction
     this.#control = new AccessControl(definition.rules)
@@ -194,7 +194,7 @@ export class Guard implements ResourceReader {
     }
     const isConditional = targets.some((target) => this.#readsAll(this.#instance(target)) === null)
     while (from < targets.length) {
-      if (from > 0) await this.#pause()
+      if (from > 0) await this.pause()
       yield isConditional ? this.#inTurn(next) : next()
     }
   }
@@ -224,7 +224,7 @@ export class Guard implements ResourceReader {
         yield next.value
         if (characters < PAUSE_CHARACTERS) continue
         characters = 0
-        await this.#pause()
+        await this.pause()
       }
     } finally {
       await pages.return?.()

@@ -103,6 +103,7 @@ export class Resolver {
     const { $class = null } = whole
     const root = { ...shown, $class }
     await this.#readAll(root)
+    await this.#guard.pause()
     this.#followed = 0
     this.#characters = 0
     const identifier = this.#model.type(String($class))?.identifier ?? ''
@@ -111,6 +112,7 @@ export class Resolver {
     // Large resources are read again for the next row, so that a slow client does not keep them in memory.
     if (this.#characters > KEPT_CHARACTERS_MAX) this.#forget()
     if (!Object.hasOwn(shown, '$class')) delete resolved.$class
+    if (this.#followed > 0) await this.#guard.pause()
     return resolved
   }
 
