@@ -5,6 +5,8 @@ import { arrayRecords, ndjsonRecords } from './formats/json-records.ts'
 import { findLineEnd } from './formats/lines.ts'
 import type { RecordPages } from './formats/record.ts'
 
+export { findUtf16 } from './formats/lines.ts'
+
 const CHUNK_BYTES = 256 * 1024
 const OPEN_ARRAY = 0x5b
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]

@@ -7,7 +7,7 @@ import { couchdbRecords } from './formats/couchdb.ts'
 import { type ColumnType, csvRecords } from './formats/csv.ts'
 import type { IdMember } from './formats/identity.ts'
 import { arrayRecords, ndjsonRecords } from './formats/json-records.ts'
-import { findLineEnd } from './formats/lines.ts'
+import { findLineEnd, findUtf16 } from './formats/lines.ts'
 import { plainObject, requireMongodbId } from './formats/mongodb.ts'
 import { itemRecord, type RecordPages } from './formats/record.ts'
 
@@ -118,12 +118,6 @@ async function openText(
   const kind = BINARY_KINDS.find(([magic]) => start.subarray(0, magic.length).equals(magic))
   if (kind !== undefined && format !== 'qldb') throw new InputError(`the input is ${kind[1]}`)
   return opened
-}
-
-/** Returns the encoding of a text in UTF-16, which has a byte order mark or starts with an ASCII character, or null. */
-function findUtf16([first, second]: Uint8Array): string | null {
-  if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return 'utf-16le'
-  return (first === 0xfe && second === 0xff) || (first === 0 && second !== 0) ? 'utf-16be' : null
 }
 
 /** Kinds of files that are not text, by their first bytes. */

@@ -62,8 +62,8 @@ it('completes the batch that is being sent when the user stops, so that the last
 it('returns refused records as they are in the file, to correct them', async () => {
   const { importFile, readUtf8 } = await load('import')
   const { signal } = new AbortController()
-  const refused = async (text: string, isCsv = true) => {
-    const bytes = await readUtf8(new Blob([text]))
+  const refused = async (text: string, isCsv = true, encoding: BufferEncoding = 'utf8') => {
+    const bytes = await readUtf8(new Blob([Buffer.from(text, encoding)]))
     const options = { db: 'fruit', isCsv, policy: 'fail', signal, progress: () => {} }
     const report = await importFile(bytes, options)
     return report.refused.map(({ text }: { text: string | null }) => text)
@@ -72,6 +72,7 @@ it('returns refused records as they are in the file, to correct them', async () 
   expect(await refused('n:number\ta\tb\nx\t\t\n1\tc\td\n')).toEqual(['x\t\t'])
   expect(await refused('n:number,a\n1,"b\rc"\nx,d')).toEqual(['x,d'])
   expect(await refused('\ufeff[{"id":1}]', false)).toEqual([null])
+  expect(await refused('n:number\nx\n', true, 'utf16le')).toEqual(['x'])
 })
 
 it('saves a CSV of one state, so that no member of an item that changes meanwhile is left out', async () => {

@@ -114,9 +114,6 @@ function parseHeader(
   }
   if (names.has(null) && names.size === 1) throw new InputError('the header has no names')
   if (names.has('__proto__')) throw new InputError('a column must not be named __proto__')
-  if (columns.some(({ name }) => name?.includes('\0'))) {
-    throw new InputError('the header has bytes of 0, as a text in UTF-16: convert it to UTF-8')
-  }
   const unknown = [...types.keys()].find((name) => !names.has(name))
   if (unknown === undefined) return columns
   throw new InputError(`the schema has a column ${unknown}, which the header does not have`)

@@ -92,3 +92,9 @@ export async function* splitLines(
 export function withoutReturn(bytes: Uint8Array): Uint8Array {
   return bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes
 }
+
+/** Returns the encoding of a text in UTF-16, which has a byte order mark or starts with an ASCII character, or null. */
+export function findUtf16([first, second]: Uint8Array): string | null {
+  if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return 'utf-16le'
+  return (first === 0xfe && second === 0xff) || (first === 0 && second !== 0) ? 'utf-16be' : null
+}

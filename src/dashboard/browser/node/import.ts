@@ -1,4 +1,4 @@
-import { fileRecords } from '../../../exchange/portable.ts'
+import { fileRecords, findUtf16 } from '../../../exchange/portable.ts'
 import { isItemId } from '../text/json.ts'
 import { type LocatedChange, type RefusedChange, recordBatches } from './batches.ts'
 
@@ -30,13 +30,12 @@ export interface FileImportOptions {
   readonly progress: (done: number) => void
 }
 
-/** Returns the bytes of `file` in UTF-8 without a byte order mark. Spreadsheets also save texts in UTF-16, with such a mark. */
+/** Returns the bytes of `file` in UTF-8 without a byte order mark. Spreadsheets also save texts in UTF-16. */
 export async function readUtf8(file: Blob): Promise<Uint8Array> {
   const bytes = new Uint8Array(await file.arrayBuffer())
   if (`${bytes.subarray(0, 3)}` === '239,187,191') return bytes.subarray(3)
-  const mark = `${bytes.subarray(0, 2)}`
-  const encoding = { '255,254': 'utf-16le', '254,255': 'utf-16be' }[mark]
-  if (encoding === undefined) return bytes
+  const encoding = findUtf16(bytes)
+  if (encoding === null) return bytes
   return new TextEncoder().encode(new TextDecoder(encoding).decode(bytes))
 }
 
