@@ -119,7 +119,9 @@ async function confirmBoth(
     const error = errorText(answer, call) ?? ''
     const [, id = '', own] =
       /with ID '(.*?)'(?: in collection with ID '\w+:(.*?)')?/s.exec(error) ?? []
-    const type = own ?? ('type' in request ? request.type : '')
+    const code = request.kind === 'ask' ? (request.calls[call ?? 0]?.code ?? '') : ''
+    const [, used = ''] = /registry\("\w+", "([^"]+)"\)/.exec(code) ?? []
+    const type = own ?? ('type' in request ? request.type : used)
     const isListed = (by: string | null) => isFound(side, type, id, network, by)
     const reported = classify(error)
     if (reported === 'missing') return (await isListed(request.caller)) ? null : CONFIRMED

@@ -203,10 +203,16 @@ export class ComposerSide implements Side {
     }
     const connection = this.#connections.get(caller)
     const serializer = this.#serializer(caller)
-    const registry = (type: string) =>
-      network.kinds[type] === 'participant'
-        ? connection.getParticipantRegistry(type)
-        : connection.getAssetRegistry(type)
+    const registry = (type: string) => {
+      switch (network.kinds[type]) {
+        case 'participant':
+          return connection.getParticipantRegistry(type)
+        case 'transaction':
+          return connection.getTransactionRegistry(type)
+        default:
+          return connection.getAssetRegistry(type)
+      }
+    }
     const shown = (resource: Untyped) => serializer.toJSON(resource)
     switch (request.kind) {
       case 'create':

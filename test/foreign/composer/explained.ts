@@ -196,7 +196,16 @@ export const EXPLANATIONS: readonly Explanation[] = [
       return daichoRuns && field !== undefined && isArray
     },
   ],
-  [THROWING_DENY, (seen) => seen.network.features.includes(THROWING_DENY) && isStricter(seen)],
+  [
+    THROWING_DENY,
+    (seen) => {
+      const { composerError, daichoError, network } = seen
+      // Composer allows the change, and then finds the resource.
+      const isLater =
+        classify(composerError ?? '') === 'exists' && classify(daichoError ?? '') === 'denied'
+      return network.features.includes(THROWING_DENY) && (isStricter(seen) || isLater)
+    },
+  ],
   [
     DENIED_CHANGE,
     ({ composerError, daichoError }) =>

@@ -511,7 +511,7 @@ function generateSubmissions(
       5,
       (): Request => ({ kind: 'submit', caller: null, ...generateReturn(random) }),
     ),
-    ...registered.map(
+    ...[...registered, ...transactions].map(
       ({ qualified }): Request => ({ kind: 'list', caller: null, type: qualified }),
     ),
   ]
