@@ -73,3 +73,25 @@ it('sorts the resources that a caller may read, however many others there are', 
     }),
   )
 })
+
+it('reads versions of a resource only in its turn, and returns the readable ones without their texts', async () => {
+  const steps: string[] = []
+  const guard = new Guard({
+    ...{ definition, database: NO_RESOURCES, nowMs: 0 },
+    caller: { participant: { type: 'org.test.Person', id: 'ann' }, identity: null },
+    evaluate: async ({ resources }) => {
+      steps.push('check')
+      return resources.map((text) => parseStored(text ?? '{}').open === true)
+    },
+    inTurn: (work) => {
+      steps.push('turn')
+      return work()
+    },
+  })
+  const read = async () => {
+    steps.push('read')
+    return [true, false].map((open, version) => ({ text: JSON.stringify({ open }), version }))
+  }
+  expect(await guard.readVersions({ type: 'org.test.Thing', id: 't' }, read)).toEqual([0])
+  expect(steps).toEqual(['turn', 'read', 'check'])
+})
