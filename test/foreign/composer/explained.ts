@@ -200,9 +200,10 @@ export const EXPLANATIONS: readonly Explanation[] = [
     THROWING_DENY,
     (seen) => {
       const { composerError, daichoError, network } = seen
-      // Composer allows the change, and then finds the resource.
+      // Composer allows the change, and then finds the resource, or no processor.
       const isLater =
-        classify(composerError ?? '') === 'exists' && classify(daichoError ?? '') === 'denied'
+        ['exists', 'no function'].includes(classify(composerError ?? '')) &&
+        classify(daichoError ?? '') === 'denied'
       return network.features.includes(THROWING_DENY) && (isStricter(seen) || isLater)
     },
   ],
