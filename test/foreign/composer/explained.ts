@@ -360,12 +360,6 @@ export const EXPLANATIONS: readonly Explanation[] = [
     'a plain object, or an object from JSON, as the result of a transaction with `@returns`',
     failsAlone('composer', /but a non-typed value was returned$/),
   ],
-  [
-    '`NaN` or `Infinity` as a number in the result of a transaction with `@returns`',
-    (seen) =>
-      failsAlone('daicho', /^Return\w+ must return a value of the type/)(seen) &&
-      /"returned":(?:null|\[.*null)/.test(seen.composer),
-  ],
   ['toJSON of a concept', failsAlone('composer', /^Use Serializer\.toJSON/)],
   [
     'resolving a resource that is missing, or that the caller may not READ',
