@@ -51,7 +51,8 @@ function isLongKind(kind: string): boolean {
 }
 
 function processorMs(): number {
-  const { user, system } = process.threadCpuUsage()
+  // Node 22 measures only the whole process.
+  const { user, system } = process.threadCpuUsage?.() ?? process.cpuUsage()
   return (user + system) / 1_000
 }
 
