@@ -13,7 +13,7 @@ const agent = new Agent({ keepAlive: true })
 
 /**
  * Sends a request, and reads the reply. A body is sent as JSON unless it is text or bytes. Redirects are not followed.
- * `fetch` takes three times the processor time, which is most of the time of many tests.
+ * `fetch` takes three times the processor time.
  */
 export function exchange(
   url: string,
