@@ -360,6 +360,10 @@ export const EXPLANATIONS: readonly Explanation[] = [
     'a plain object, or an object from JSON, as the result of a transaction with `@returns`',
     failsAlone('composer', /but a non-typed value was returned$/),
   ],
+  [
+    '`toJSON` and `validate` of a resource whose relationships are resolved',
+    failsAlone('composer', /has value Resource \{id=.*\} expected a Relationship\.$/s),
+  ],
   ['toJSON of a concept', failsAlone('composer', /^Use Serializer\.toJSON/)],
   [
     'resolving a resource that is missing, or that the caller may not READ',
