@@ -105,6 +105,7 @@ describe('deployment', () => {
     'nothing == "a"',
     'nothing == _$p',
     'nothing CONTAINS _$p',
+    '5 CONTAINS true',
     'line.nothing CONTAINS "a"',
     'n == _$',
     'tags CONTAINS (x == 1)',

@@ -231,7 +231,9 @@ class QueryParser {
   }
 
   #path(): string[] {
-    return this.#tokens.qualifiedName('a property').name.split('.')
+    const operand = this.#operand()
+    if (operand.kind === 'path') return [...operand.path]
+    throw this.#tokens.failure(operand.at, 'one side of CONTAINS must be a property')
   }
 
   #element(): Operand {
