@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { utimesSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Browser, Page, Route } from 'playwright-core'
@@ -46,6 +46,8 @@ async function open(): Promise<{ page: Page; complaints: string[] }> {
 it('says that a file was changed since it was chosen', async () => {
   const path = join(temporaryFolder(), 'a.png')
   writeFileSync(path, picture)
+  // The browser compares the times of a file by seconds.
+  utimesSync(path, 1e9, 1e9)
   const { page } = await open()
   await page.setInputFiles('#file', path)
   await page.locator('#facts').waitFor({ state: 'visible' })

@@ -377,7 +377,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
 })
 
 describe('the checks of a new connection', () => {
-  const safe = [160_000, false, 'UTF8', 'on', 'on', 'on', '', 0, '5s']
+  const safe = [160_000, false, 'UTF8', 'on', 'on', 'on', '', 0, '2s']
   const changed = (at: number, value: unknown) => safe.with(at, value as string)
 
   it('the checks of a new connection accept a server that keeps acknowledged writes', () => {
@@ -387,6 +387,7 @@ describe('the checks of a new connection', () => {
   it.each([
     ['an old version', changed(0, 140_000), 'has version 140000'],
     ['a pooler that drops settings', changed(8, '0'), 'not through a pooler such as PgBouncer'],
+    ['a pooler, if the server has its own limit', changed(8, '5s'), 'not through a pooler'],
     ['another encoding', changed(2, 'LATIN1'), 'has encoding LATIN1'],
     ['fsync = off', changed(3, 'off'), 'fsync = off'],
     ['full_page_writes = off', changed(4, 'off'), 'full_page_writes = off'],
