@@ -220,7 +220,7 @@ describe('databases and items', () => {
     expect(await editor.innerText()).toBe('{"id":"next"}')
   })
 
-  it('does not ask again and again for what its token may not read', async () => {
+  it('does not soon repeat requests that its token does not permit', async () => {
     const node = await startNode()
     const { page } = await openPage(node)
     await page.clock.install()

@@ -33,7 +33,7 @@ export interface StateChanges {
 }
 
 /**
- * Tells `changes` what the entries of a block change. Every chain has a state: an entry about a database or an item that
+ * Passes the changes that a block makes to `changes`. Every chain has a state: an entry about a database or an item that
  * does not exist changes nothing, except that an update creates its item. Errors: STORE_DAMAGED.
  */
 export function applyBlock(changes: StateChanges, block: Block, serverId: number): void {

@@ -4,8 +4,8 @@ import { ConnectionLost } from './errors.ts'
 
 /** Maximum wait for a lock, which each connection requests when it starts. */
 export const LOCK_MS_MAX = 2_000
-/** The same, as the server shows it. */
-const LOCK_TIMEOUT = '2s'
+/** `LOCK_MS_MAX` in the form in which the server shows it. */
+const LOCK_TIMEOUT = `${LOCK_MS_MAX / 1_000}s`
 
 /** Properties of a server that a connection depends on. */
 export interface ServerState {

@@ -153,7 +153,7 @@ const ACCEPTED: readonly (readonly [key: string, path: string, pattern: RegExp])
     /description: ¶'|\{\s*¶statement|query ¶(?:class|default|enum|import|this|null|true|false)\b/,
   ],
   [
-    'a word of JavaScript, such as `this`, as the name of a property',
+    'a reserved word of JavaScript, such as `this`, as the name of a property',
     '.qry',
     /\(¶(?:class|default|enum)\b/,
   ],
@@ -338,7 +338,7 @@ export const EXPLANATIONS: readonly Explanation[] = [
     failsAlone('composer', /^unknown operator "\w+" - should be one of/),
   ],
   [
-    'a word of JavaScript, such as `this`, as the name of a property',
+    'a reserved word of JavaScript, such as `this`, as the name of a property',
     failsAlone('composer', /Unsupported type: object, value: \{"type":"ThisExpression"\}/),
   ],
   ['`!=` within `OR`', failsAlone('composer', /userValue\.every/)],

@@ -33,7 +33,7 @@ export interface BatchReport {
 /**
  * Records `changes` in batches, each of which is one block or nothing. If the node refuses a batch because of one change,
  * the batch is halved until the refused change is alone. Errors: ClientError for a failure that is not about a change; the
- * reason of `signal`, after the batch that is being sent, so that the last progress is what was recorded.
+ * reason of `signal`, after the batch that is being sent, so that the last progress counts all recorded changes.
  */
 export async function recordBatches(
   changes: AsyncIterable<LocatedChange>,

@@ -21,7 +21,7 @@ const PAUSE_MS = 250
 /** Delay after a change before items are counted again, because counting a large database can take long. */
 export const COUNT_PAUSE_MS = 5_000
 const RETRY_MS = 3_000
-/** Interval of requests for what the token may not read: the change feed, and the peers. */
+/** Interval of requests that the token does not permit: for the change feed, and for the peers. */
 const REFUSED_MS = 30_000
 
 /**
