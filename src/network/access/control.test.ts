@@ -193,6 +193,7 @@ it('reports rules that refer to unknown types or namespaces, or to types of the 
     [{ participant: '"org.test.None"' }, 'there is no type org.test.None'],
     [{ transaction: '"org.base.Base"' }, 'org.base.Base has the kind asset; expected transaction'],
     [{ transaction: '"org.nowhere.**"' }, 'there is no namespace org.nowhere'],
+    [{ transaction: '"org.test.Move#a"' }, '“org.test.Move#a” is not a valid transaction'],
   ]
   for (const [parts, message] of wrong) {
     expect(found(parts)).toEqual([expect.stringMatching(/^permissions\.acl:1:\d+: error: /)])

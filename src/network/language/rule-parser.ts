@@ -151,7 +151,7 @@ function readBound(tokens: Tokens, part: string): BoundPattern {
   if (tokens.accept('ANY')) return { pattern: { kind: 'any' }, variable: null, at }
   if (kind !== 'string') throw tokens.unexpected(`the ${part} in quotes`)
   const { text } = tokens.take()
-  const pattern = parsePattern(text, part === 'participant')
+  const pattern = parsePattern(text, part)
   if (pattern === null) throw tokens.failure(at, `“${text}” is not a valid ${part}`)
   return { pattern, variable: text === 'ANY' ? null : variable, at }
 }
@@ -160,13 +160,15 @@ const NAMESPACE = /^([\p{L}_][\p{L}\p{Nd}_]*(?:\.[\p{L}_][\p{L}\p{Nd}_]*)*)\.(\*
 const TYPE =
   /^([\p{L}_][\p{L}\p{Nd}_]*(?:\.[\p{L}_][\p{L}\p{Nd}_]*)*)(?:#(?:"([^"]+)"|'([^']+)'|([^"'].*)))?$/u
 
-function parsePattern(text: string, ofParticipant: boolean): RulePattern | null {
-  if (text === '**' || (text === 'ANY' && ofParticipant)) return { kind: 'any' }
+/** Returns the pattern of a part of a rule, or null. As in Composer, a transaction has no id: it is new in each request. */
+function parsePattern(text: string, part: string): RulePattern | null {
+  if (text === '**' || (text === 'ANY' && part === 'participant')) return { kind: 'any' }
   const [, namespace, stars] = NAMESPACE.exec(text) ?? []
   if (namespace !== undefined) return { kind: 'namespace', namespace, deep: stars === '**' }
   const [, type, double, single, bare] = TYPE.exec(text) ?? []
-  if (type === undefined || !type.includes('.')) return null
-  return { kind: 'type', type, id: double ?? single ?? bare ?? null }
+  const id = double ?? single ?? bare ?? null
+  if (!type?.includes('.') || (id !== null && part === 'transaction')) return null
+  return { kind: 'type', type, id }
 }
 
 function readOperations(tokens: Tokens): AccessOperation[] {

@@ -247,11 +247,22 @@ export const EXPLANATIONS: readonly Explanation[] = [
     ({ request, composerError, daichoError }) =>
       request?.kind !== 'ask' &&
       (composerError === null || composerError.startsWith('Could not find any functions')) &&
-      /: must be (?:an array|a date and time|an? [\w.]+(?: \(|$))/.test(daichoError ?? ''),
+      /: must be (?:an array|a date and time|an? [\p{L}\w.$]+(?: \(|$))/u.test(daichoError ?? ''),
   ],
   [
     'a resource of another type in a registry, or at the path of another type',
     failsAlone('daicho', /\$class must be|Expected a resource of type/),
+  ],
+  [
+    '`LIMIT` and `SKIP`, if the caller may not READ some of the resources',
+    (seen) => {
+      const { request, composerError, daichoError, composer, daicho } = seen
+      const [statement] = queryParts(seen)
+      if (!request?.caller || composerError !== null || daichoError !== null) return false
+      return composer.length < daicho.length
+        ? statement.includes(' LIMIT ')
+        : statement.includes(' SKIP ')
+    },
   ],
   [
     'several comparisons of one property, of which one is with an empty text',
