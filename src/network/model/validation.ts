@@ -133,6 +133,8 @@ export interface Strictness {
   readonly strictNumbers: boolean
   /** The time spent on regular expressions so far, for all instances of a request. Absent for a single instance. */
   readonly matching?: { ms: number }
+  /** Whether the instance got its defaults when it was made, so that a missing required property is an error. */
+  readonly hasDefaults?: boolean
 }
 
 /** A normalized instance, or all problems of an invalid instance. */
@@ -167,11 +169,16 @@ class InstanceChecker {
   readonly #model: Model
   readonly #strictNumbers: boolean
   readonly #matching: { ms: number }
+  readonly #hasDefaults: boolean
 
-  constructor(model: Model, { strictNumbers, matching = { ms: 0 } }: Strictness) {
+  constructor(
+    model: Model,
+    { strictNumbers, matching = { ms: 0 }, hasDefaults = false }: Strictness,
+  ) {
     this.#model = model
     this.#strictNumbers = strictNumbers
     this.#matching = matching
+    this.#hasDefaults = hasDefaults
   }
 
   instance(value: JsonObject, declared: TypeDeclaration): JsonObject | null {
@@ -207,7 +214,8 @@ class InstanceChecker {
 
   #member(value: Json, property: Property, owner: TypeDeclaration): Json {
     if (value === null) {
-      if (property.default !== null) return property.default
+      const isFilled = property.optional || !this.#hasDefaults
+      if (property.default !== null && isFilled) return property.default
       if (property.optional) return null
       // Like Composer's REST server, treats a missing array as an empty array.
       if (property.array) return []

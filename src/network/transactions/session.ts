@@ -219,7 +219,10 @@ export class TransactionSession implements GuestHost {
 
   #checked(value: Json): Resource {
     const name = isJsonObject(value) ? requireString(value.$class) : ''
-    return requireResource(value, this.#requireWritable(name), this.#guard.definition)
+    // Fills no defaults, like Composer: a processor may have deleted a required property.
+    const { model, strictNumbers } = this.#guard.definition
+    const rules = { model, strictNumbers, hasDefaults: true }
+    return requireResource(value, this.#requireWritable(name), rules)
   }
 
   /** Returns the type `name` if processors may change its resources. */

@@ -58,8 +58,6 @@ class Registry {
     for (const resource of resources) this.#requireType(resource)
     let written = []
     await ask(kind, () => {
-      // Validated here, too, because the network gives missing properties their defaults.
-      for (const resource of resources) requireValid(resource)
       written = resources.map(jsonOf)
       return { resources: written }
     })
