@@ -37,8 +37,8 @@ export interface CsvOptions {
 
 /**
  * Yields the records of CSV (RFC 4180) with a header. The header contains `name` or `name:type` for each column. The
- * separator is a comma, the one that a first line `sep=` names, or the one that a header without commas has. Errors:
- * InputError for an invalid header.
+ * separator is the one that a first line `sep=` names, or the most frequent one of the header. Errors: InputError for an
+ * invalid header.
  */
 export async function* csvRecords(
   chunks: AsyncIterable<Uint8Array>,
@@ -171,15 +171,21 @@ const ROW_LINES_MAX = 1_000_000
 
 /** A first line that names the separator, as some spreadsheet programs write and read it. */
 const SEPARATOR_LINE = /^"?sep=(.)"?$/i
-/** Separators of a header without commas. */
+/** Separators besides the comma, most frequent first. */
 const OTHER_SEPARATORS = [';', '\t', '|']
 
+/** Returns the separator of a table by its header. Errors: InputError if the header has commas and as many others. */
 function findSeparator(header: string): string {
   const outside = header.replace(/"[^"]*"?/g, '')
-  if (outside.includes(',')) return ','
-  const count = (separator: string) => outside.split(separator).length - 1
-  const [best = ','] = OTHER_SEPARATORS.toSorted((a, b) => count(b) - count(a))
-  return count(best) > 0 ? best : ','
+  const count = (text: string) => outside.split(text).length - 1
+  const [other = ';'] = OTHER_SEPARATORS.toSorted((a, b) => count(b) - count(a))
+  // In a name, as in `price, net`, a space follows the comma.
+  if (count(other) === 0 || count(',') - count(', ') > count(other)) return ','
+  if (count(other) > count(',')) return other
+  const shown = `commas and ${other === '\t' ? 'tabs' : `the sign ${other}`}`
+  throw new InputError(
+    `the header has ${shown}: name the separator in a line before it, such as sep=, or sep=;`,
+  )
 }
 
 /** Splits `chunks` into rows. A row has several lines if a cell in quotes contains line breaks. */
@@ -313,7 +319,9 @@ export function csvRow(columns: readonly Column[], item: JsonObject): string {
 
 /** Returns the header for `columns`, each with its type. Errors: InputError. */
 export function csvHeader(columns: readonly Column[]): string {
-  const header = columns.map(({ name, type }) => quoteCell(`${name}:${type}`)).join(',')
+  // In quotes, another separator cannot be taken for the one of the table.
+  const names = columns.map(({ name, type }) => quoteCell(`${name}:${type}`, /[",;|\t\r\n]/))
+  const header = names.join(',')
   // Without a byte order mark, a NUL among the first two bytes would mean UTF-16.
   return requireReadable(header.slice(0, 2).includes('\0') ? `\ufeff${header}` : header)
 }
@@ -334,8 +342,8 @@ function cellText(value: Json | undefined, type: ColumnType): string {
   return text === '' ? '""' : quoteCell(text)
 }
 
-function quoteCell(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+function quoteCell(text: string, quoted = /[",\r\n]/): string {
+  return quoted.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
 /** Collects the members of items as columns, in order of appearance. A column with several types becomes `json`. */

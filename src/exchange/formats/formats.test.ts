@@ -183,6 +183,8 @@ describe('CSV', () => {
     ['semicolons', 'id;v\na;1\n'],
     ['tabs', 'id\tv\r\na\t1\r\n'],
     ['vertical lines', 'id|v\na|1\n'],
+    ['more tabs than commas', 'id\tv\tw, x\na\t1\t\n'],
+    ['more commas than semicolons', 'id,v,w;x\na,1,\n'],
     ['line ends of old programs', 'id,v\ra,1\r'],
     ['blank and empty rows', '\n\nid,v\n,\na,1\n,\n'],
     ['a column without name and values', 'id,v,\na,1,\n'],
@@ -193,6 +195,17 @@ describe('CSV', () => {
       const records = await read(text, 'csv', {}, chunkBytes)
       expect(records).toMatchObject([{ kind: 'item', item: { id: 'a', v: '1' } }])
     }
+  })
+
+  it('refuses a header that could have two separators, instead of splitting decimals at their comma', async () => {
+    const ambiguous = ['id;price, net\nplum;1,5\n', 'id;a,b\n1,5;2\n', 'id\tprice, net\n']
+    for (const text of ambiguous) {
+      await expect(read(text, 'csv')).rejects.toThrow(
+        /^the header has commas and .*: name the separator in a line before it/,
+      )
+    }
+    const named = await read(`sep=;\n${ambiguous[0]}`, 'csv')
+    expect(shown(named)).toEqual([[3, { id: 'plum', 'price, net': '1,5' }]])
   })
 
   it('refuses values in a column without a name, and a row that repeats the header', async () => {

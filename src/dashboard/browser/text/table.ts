@@ -92,7 +92,8 @@ export function formatCsv(
 function formatCell(value: unknown, separator: string): string {
   if (value === undefined || value === null) return ''
   const text = typeof value === 'string' ? withoutFormula(value) : JSON.stringify(value)
-  const isPlain = !/["\r\n]/.test(text) && !text.includes(separator)
+  // In a header, other separators could be taken for the one of the table.
+  const isPlain = !/["\r\n]/.test(text) && !(separator === ',' ? /[,;|\t]/ : /\t/).test(text)
   return isPlain ? text : `"${text.replaceAll('"', '""')}"`
 }
 
