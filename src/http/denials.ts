@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { type Clock, systemClock } from '../base/clock.ts'
+import { LineLimit } from './line-limit.ts'
 
 /** A failed log-in, a refused token, a missing scope or a throttled address. Contains no secret. */
 export interface Denial {
@@ -36,9 +37,6 @@ export interface RepeatedDenial {
   readonly last: number
 }
 
-/** Maximum lines in one window, so that an attack cannot fill the disk. The next line says how many were left out. */
-const LINES_MAX = 200
-const WINDOW_MS = 10_000
 /** Maximum characters of a subject in the log. */
 const SUBJECT_LENGTH_MAX = 128
 
@@ -52,8 +50,7 @@ export class Denials {
   /** Least recently repeated first. */
   readonly #recent = new Map<string, RepeatedDenial>()
   readonly #counts = new Map<string, { component: string; reason: string; count: number }>()
-  #windowEndsMs = 0
-  #lines = 0
+  readonly #lines = new LineLimit()
 
   constructor(clock: Clock = systemClock) {
     this.#clock = clock
@@ -67,11 +64,10 @@ export class Denials {
     const shown = subject?.slice(0, SUBJECT_LENGTH_MAX) ?? null
     const { method, path } = fields
     this.#remember({ component, reason, address, subject: shown, method, path })
-    const omitted = this.#startWindow()
-    this.#lines += 1
-    if (this.#lines > LINES_MAX) return
-    const line = { address, subject: shown ?? undefined, reason, ...fields }
-    logger.warn(omitted === 0 ? line : { ...line, omitted }, 'access denied')
+    const omitted = this.#lines.next()
+    if (omitted === null) return
+    const line = { address, subject: shown ?? undefined, reason, ...fields, ...omitted }
+    logger.warn(line, 'access denied')
   }
 
   samples(): (readonly [{ component: string; reason: string }, number])[] {
@@ -96,15 +92,5 @@ export class Denials {
     if (this.#recent.size <= REMEMBERED_MAX) return
     const [oldest = ''] = this.#recent.keys()
     this.#recent.delete(oldest)
-  }
-
-  /** Starts a window if the last one has ended; returns the number of lines that were left out in it. */
-  #startWindow(): number {
-    const nowMs = performance.now()
-    if (nowMs < this.#windowEndsMs) return 0
-    const omitted = Math.max(0, this.#lines - LINES_MAX)
-    this.#windowEndsMs = nowMs + WINDOW_MS
-    this.#lines = 0
-    return omitted
   }
 }

@@ -4,6 +4,7 @@ import { CodedError } from '../base/coded-error.ts'
 import { errorCode } from '../base/errors.ts'
 import type { HttpComponent, Refusal } from './component.ts'
 import type { Denial, Denials } from './denials.ts'
+import { LineLimit } from './line-limit.ts'
 import { HttpRefusal, toRefusal } from './refusal.ts'
 import { readAddress } from './throttle.ts'
 
@@ -19,6 +20,8 @@ export class FailureLog {
   readonly #logger: FastifyBaseLogger
   readonly #denials: Denials
   readonly #logged = new WeakSet<Error>()
+  /** By code, so that a flood of refusals cannot hide another failure. */
+  readonly #lines = new Map<string, LineLimit>()
   /** Whether the listener is closing. Then failures that need an operator otherwise are expected. */
   isClosing = false
 
@@ -64,7 +67,11 @@ export class FailureLog {
 
   /** Logs one line, with the stack if the error is unexpected. */
   #write(request: FastifyRequest, error: Error, { status, code, message }: Refusal): void {
-    const fields = toLogFields(request)
+    const lines = this.#lines.get(code) ?? new LineLimit()
+    this.#lines.set(code, lines)
+    const omitted = lines.next()
+    if (omitted === null) return
+    const fields = { ...toLogFields(request), ...omitted }
     const isAlarm = !this.isClosing && this.#component.alarms?.has(code) === true
     if (status === 503 && !isAlarm) {
       this.#logger.warn({ ...fields, reason: message }, code)

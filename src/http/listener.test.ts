@@ -49,6 +49,30 @@ it.each([
   expect(lines.every((line) => line.err === undefined)).toBe(true)
 })
 
+it('logs at most 200 lines about one code in ten seconds, so that a flood of requests neither fills the disk nor hides another failure', async () => {
+  const codes: string[] = []
+  const sink = new Writable({
+    write(line, _encoding, done) {
+      codes.push(JSON.parse(String(line)).msg)
+      done()
+    },
+  })
+  const component: HttpComponent = {
+    ...thrower(new Error()),
+    async register(app) {
+      app.get('/:code', async ({ params }) => {
+        throw new HttpRefusal(503, `${Object(params).code}`, 'no')
+      })
+    },
+  }
+  const options = { logger: pino({ level: 'info' }, sink), publicHosts: new Set<string>() }
+  const app = await buildApp(component, options)
+  for (let n = 0; n < 201; n += 1) await app.inject('/BUSY')
+  await app.inject('/STORE_FAILED')
+  await app.close()
+  expect([codes.length, codes.at(-2), codes.at(-1)]).toEqual([201, 'BUSY', 'STORE_FAILED'])
+})
+
 it('logs the cause of an unexpected error, and sends a reply without details', async () => {
   const lines: { msg: string; reason?: string }[] = []
   const sink = new Writable({
