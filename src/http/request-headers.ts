@@ -50,7 +50,9 @@ export function readRequestHeaders({ rawHeaders }: IncomingMessage): RequestHead
       else if (lower === 'sec-fetch-site') site = joinValues(site, value)
     } else if (name.length === 16 && name.toLowerCase() === 'content-encoding') {
       encoding = joinValues(encoding, value)
-    } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') transfer = value
+    } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
+      transfer = joinValues(transfer, value)
+    }
   }
   return { hosts, host, site, origin, encoding, length, transfer, upgrade, type }
 }
@@ -64,9 +66,12 @@ export function hostsRefusal({ hosts }: RequestHeaders, httpVersion: string): Re
   return hosts === 1 || (hosts === 0 && httpVersion === '1.0') ? null : HOST_NOT_ONE
 }
 
-/** Returns a refusal for an encoded body, because its decoded length is unknown. */
-export function encodingRefusal({ encoding }: RequestHeaders): Refusal | null {
-  return encoding === undefined || encoding.toLowerCase() === 'identity' ? null : ENCODED
+/** Returns a refusal for an encoded body, because its decoded length is unknown. Node decodes no coding but `chunked`. */
+export function encodingRefusal({ encoding, transfer }: RequestHeaders): Refusal | null {
+  const isPlain = encoding === undefined || encoding.toLowerCase() === 'identity'
+  return isPlain && (transfer === undefined || transfer.toLowerCase() === 'chunked')
+    ? null
+    : ENCODED
 }
 
 /** Media types whose bodies are read as text. */

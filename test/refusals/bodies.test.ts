@@ -222,7 +222,7 @@ it('rejects a body without a JSON type, which a form on another site could send'
   expectRefusal(replies[0], 415, 'CONTENT_TYPE_UNKNOWN')
 })
 
-it('rejects an unknown Content-Encoding', async () => {
+it('rejects an unknown Content-Encoding or Transfer-Encoding', async () => {
   for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'x', 'identity, gzip', '']) {
     for (const [method, path] of TAKERS) {
       const lines = [
@@ -235,6 +235,10 @@ it('rejects an unknown Content-Encoding', async () => {
       expectRefusal(replies[0], 415, 'CONTENT_ENCODING_UNKNOWN')
     }
   }
+  const lines = ['Content-Type: application/json', 'Transfer-Encoding: gzip, chunked']
+  const text = `${head('POST', '/api/a', lines)}2\r\n{}\r\n0\r\n\r\n`
+  const { replies } = await exchange(node.url, [text], { replies: 1 })
+  expectRefusal(replies[0], 415, 'CONTENT_ENCODING_UNKNOWN')
 })
 
 it('rejects a body that is still incomplete after the timeout, and accepts a faster body', async () => {
