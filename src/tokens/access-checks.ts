@@ -155,8 +155,17 @@ function signedHook(
     const isSigned = request.headers['signature-input'] !== undefined
     if (!isSigned || findToken(request) !== undefined) return hook.call(this, request, reply, done)
     request.caller = ANONYMOUS
+    keepFromCaches(request, reply)
     verify(request.raw).then(() => done(), done)
   }
+}
+
+/**
+ * Forbids shared caches to store the reply: they know only credentials in `Authorization`, and would give the reply to
+ * anyone. Source: RFC 9111, sections 3 and 3.5.
+ */
+function keepFromCaches({ headers }: FastifyRequest, reply: FastifyReply): void {
+  if (headers.authorization === undefined) reply.header('cache-control', 'private')
 }
 
 function tokenHook(
@@ -170,6 +179,7 @@ function tokenHook(
       const missing = toNeeds(required, request).find((need) => !may(caller, need))
       if (missing !== undefined && !mayReadChain(required, caller))
         return scopeMissing(missing, caller)
+      keepFromCaches(request, reply)
       if (lasting) abortWithToken(callers, request, reply)
       return undefined
     }

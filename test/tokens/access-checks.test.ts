@@ -91,6 +91,22 @@ it('the OpenAPI document states the required scope of every route', () => {
   expect(open.filter((path) => path.includes('{db}') || path === '/api/ledgers')).toEqual([])
 })
 
+it('lets no shared cache give the reply to a token to anybody else', async () => {
+  const token = await tokenFor(EVERYTHING)
+  const read = routes.filter(({ method, scope }) => method === 'GET' && scope !== 'public')
+  for (const { path } of read) {
+    const inHeader = await call('GET', filled(path), { 'x-access-token': token })
+    const inQuery = await call('GET', `${filled(path)}?token=${token}`, {})
+    for (const { headers } of [inHeader, inQuery]) {
+      const isKept = /private|no-store|no-cache/.test(headers.get('cache-control') ?? '')
+      expect([path, isKept || headers.get('vary')?.includes('x-access-token')]).toEqual([
+        path,
+        true,
+      ])
+    }
+  }
+})
+
 it('rejects requests to every route without a token, with an invalid token or without the scope', async () => {
   const expired = await tokenFor(EVERYTHING, 'tester', 1)
   const otherAudience = await tokens.issue({
