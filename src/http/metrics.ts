@@ -162,9 +162,10 @@ function formatNumber(value: number): string {
  * `GET /metrics` as Prometheus text.
  *
  * The label `route` is the route's pattern, never the path or query, so that the number of labels is limited and no
- * label contains a secret. Requests without a route have the label `none`.
+ * label contains a secret. Requests without a route have the label `none`. `isPublic`: anyone may read the metrics, so
+ * they do not show what happens on other listeners.
  */
-export function registerMetrics(app: HttpApp, registry: Registry): void {
+export function registerMetrics(app: HttpApp, registry: Registry, isPublic = false): void {
   const requests = new RequestMetrics(registry)
   app.addHook('onRoute', (route) => {
     // Each route has its own hook with its pattern, because looking up the pattern for each request costs more.
@@ -176,13 +177,15 @@ export function registerMetrics(app: HttpApp, registry: Registry): void {
     if (request.is404) countUnrouted(request, reply, done)
     else done()
   })
-  addLabeledGauge(
-    registry,
-    'daicho_denials_total',
-    'Failed log-ins, refused tokens, missing scopes and throttled addresses of all components of the process',
-    ['component', 'reason'],
-    () => app.denials.samples(),
-  )
+  if (!isPublic) {
+    addLabeledGauge(
+      registry,
+      'daicho_denials_total',
+      'Failed log-ins, refused tokens, missing scopes and throttled addresses of all components of the process',
+      ['component', 'reason'],
+      () => app.denials.samples(),
+    )
+  }
   addProcessMetrics(app, registry)
   // Listeners that do not require tokens ignore the scope.
   const route = { schema: { hide: true }, config: { scope: 'node:metrics' } } as const

@@ -135,7 +135,7 @@ function proofPath(position: string): string {
 
 export function rateFeedMetrics(app: HttpApp, feed: RateFeed, now: () => number): void {
   const registry = new Registry()
-  registerMetrics(app, registry)
+  registerMetrics(app, registry, true)
   addGauge(
     registry,
     'daicho_rates_stale',
