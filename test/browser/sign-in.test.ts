@@ -122,7 +122,7 @@ it('lets a person sign in, records the person as the author, verifies the chain,
   await page.getByRole('heading', { name: 'Sign in' }).waitFor()
 })
 
-it('refuses a code that the page has not asked for, and shows the error of the issuer', async () => {
+it('refuses a code and an error that the page has not asked for, and shows the error of the issuer', async () => {
   const { node } = await startSignInNode()
   const { page } = await openPage(`${node.url}/?code=stolen&state=other`)
   await page.getByText('this page did not start this sign-in; sign in again').waitFor()
@@ -130,9 +130,15 @@ it('refuses a code that the page has not asked for, and shows the error of the i
   const text = encodeURIComponent(`<b>р\u0430y \u202etoday ${'x'.repeat(100)}`)
   const failed = `${node.url}/?error=access_denied&error_description=${text}&state=x`
   await page.goto(failed)
+  await page.getByText('this page did not start this sign-in; sign in again').waitFor()
+  const start = `sessionStorage.setItem('daicho sign-in', '{"state":"x"}')`
+  await page.evaluate(start)
+  await page.goto(failed)
   await page.getByText('<b>\\u{440}\\u{430}y \\u{202e}today').waitFor()
   await expectAccessible(page, 'sign-in-failed')
-  const { page: japanese } = await openPage(failed, false, 'ja')
+  const { page: japanese } = await openPage(node.url, false, 'ja')
+  await japanese.evaluate(start)
+  await japanese.goto(failed)
   await japanese.getByText('\\u{202e}today').waitFor()
   await expectAccessible(japanese, 'sign-in-failed-ja', null, false)
 })

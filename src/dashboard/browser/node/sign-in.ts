@@ -72,20 +72,24 @@ export async function finishLogin(base: string, offer: SignInOffer): Promise<Ren
   sessionStorage.removeItem(STARTED)
   history.replaceState(null, '', base + (started.hash ?? ''))
   const [code, error] = [query.get('code'), query.get('error')]
-  if (error !== null) throw new TypeError(query.get('error_description') ?? error)
-  // Another page may have sent the user here with the code of another account.
-  if (started.state !== state || code === null) {
+  // Another page may have sent the user here, with the code of another account or with a message of its own.
+  if (started.state !== state || (code ?? error) === null) {
     throw new TypeError('this page did not start this sign-in; sign in again')
   }
   if ((query.get('iss') ?? offer.issuer) !== offer.issuer) {
     throw new TypeError(`the reply is not from ${offer.issuer}; sign in again`)
+  }
+  if (error !== null || code === null) {
+    throw new TypeError(query.get('error_description') ?? `${error}`)
   }
   const { verifier: code_verifier = '', nonce } = started
   const grant = { grant_type: 'authorization_code', code, redirect_uri: base, code_verifier }
   const first = await requestTokens(offer, grant)
   const claims = parseClaims(first.idToken)
   // The ID token comes directly from the issuer, so its signature need not be checked (OpenID Connect Core 3.1.3.7).
-  const isOurs = [claims.aud].flat().includes(offer.client_id) && claims.iss === offer.issuer
+  const { aud, azp = offer.client_id, iss } = claims
+  const isOurs =
+    [aud].flat().includes(offer.client_id) && azp === offer.client_id && iss === offer.issuer
   if (claims.nonce !== nonce || !isOurs) throw new TypeError('the ID token is not for this sign-in')
   return renewal(offer, first)
 }
