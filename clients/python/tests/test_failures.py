@@ -10,6 +10,7 @@ import unittest
 from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
+from itertools import count
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
 from unittest.mock import patch
@@ -234,6 +235,13 @@ class Failures(unittest.TestCase):
         with patch("daicho.transport.time.monotonic", lambda: now[0]):
             self.assertEqual(files.put("n", b"x").name, "n")
 
+    def test_reads_an_attachment_that_takes_longer_than_the_timeout(self) -> None:
+        ledger = self.node(NO_DATABASES, retries=0)
+        with patch("daicho.transport.time.monotonic", count(0, 100).__next__):
+            read = ledger.database("fruit").attachments("plum").get("n")
+            error = self.refusal_of(ledger.databases)
+        self.assertEqual((read.content, error.code), (b'{"status": true, "dbs": []}', "TIMEOUT"))
+
     def test_sends_requests_only_to_a_server_whose_certificate_it_trusts(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "server.pem")
@@ -282,8 +290,9 @@ class Failures(unittest.TestCase):
         for item, message in (
             ({"price": float("nan")}, "body/price is nan, which JSON cannot hold"),
             ({"a": [1, float("-inf")]}, "body/a/1 is -inf, which JSON cannot hold"),
-            ({"n": 2**53 + 1}, "body/n is 9007199254740993, which has no exact double: use a str"),
-            ({"n": 10**400}, f"body/n is {10**400}, which has no exact double: use a str"),
+            ({"n": 2**53 + 1}, "body/n is 9007199254740993, which a node cannot return unchanged: use a str"),
+            ({"n": 2**60}, f"body/n is {2**60}, which a node cannot return unchanged: use a str"),
+            ({"n": 10**400}, f"body/n is {10**400}, which a node cannot return unchanged: use a str"),
             ({"s": {1}}, "body/s is a set, which JSON cannot hold"),
             ({"b": b"x"}, "body/b is a bytes, which JSON cannot hold"),
             ({"o": {1: 2}}, "body/o has the name 1, which is not a str"),

@@ -37,6 +37,15 @@ class RealNode(unittest.TestCase):
             with self.refused("NAME_INVALID", 0):
                 self.ledger.create_database(invalid)
 
+    def test_writes_back_every_number_that_it_reads(self) -> None:
+        numbers: "list[float]" = [2**53 + 2, -1152921504606847000, 10**22, 1.7976931348623157e308, 5e-324]
+        for number in numbers:
+            created = self.fruit.create({"n": number})
+            read = self.fruit.read(created.id)
+            assert read is not None
+            self.assertEqual(read.item["n"], number)
+            self.fruit.replace(created.id, read.item)
+
     def test_creates_reads_replaces_patches_and_deletes_items(self) -> None:
         created = self.fruit.create({"name": "apple", "tags": ["a", None], "price": 1.5})
         read = self.fruit.read(created.id)

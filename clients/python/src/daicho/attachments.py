@@ -61,7 +61,8 @@ class Attachments:
     def get(self, name: str, *, at: int | str | None = None) -> AttachmentContent:
         """Reads the attachment `name` into memory; with `at`, as of the block of this height, or of the last block up to this time of RFC 3339."""
         query = {"at": require_state(at)}
-        reply = self._transport.read(Call("GET", self._named(name), query, reply_bytes_max=CONTENT_BYTES_MAX))
+        call = Call("GET", self._named(name), query, reply_bytes_max=CONTENT_BYTES_MAX, is_long=True)
+        reply = self._transport.read(call)
         content_type = reply.headers.get("content-type", "application/octet-stream")
         return AttachmentContent(reply.content, content_type, reply.headers.get("etag", ""))
 

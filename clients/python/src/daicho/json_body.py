@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import Any, Mapping, Sequence
 
 from .errors import LedgerError
@@ -67,7 +68,7 @@ def _fault_in(value: Any, path: str, depth: int) -> str | None:
     if value is None or isinstance(value, (str, bool)):
         return None
     if isinstance(value, int):
-        return None if _is_exact(value) else f"{path} is {value}, which has no exact double: use a str"
+        return None if _is_exact(value) else f"{path} is {value}, which a node cannot return unchanged: use a str"
     if isinstance(value, float):
         # `value - value` is NaN if `value` is NaN or infinite.
         return None if value - value == 0 else f"{path} is {value}, which JSON cannot hold"
@@ -85,10 +86,14 @@ def _fault_in(value: Any, path: str, depth: int) -> str | None:
 
 
 def _is_exact(value: int) -> bool:
+    """Whether a node accepts `value`: as the shortest or the 17-digit decimal of a double."""
+    if -(2**53) <= value <= 2**53:
+        return True
     try:
-        return int(float(value)) == value
+        number = float(value)
     except OverflowError:
         return False
+    return value in (Decimal(repr(number)), Decimal(f"{number:.16e}"))
 
 
 def _kind_of(value: Any) -> str:

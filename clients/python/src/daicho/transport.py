@@ -53,6 +53,8 @@ class Call:
     #: Sent unchanged instead of `body`, unless None.
     content: bytes | None = None
     reply_bytes_max: int = REPLY_BYTES_MAX
+    #: Whether the timeout is for each part of the reply, because the whole may take long.
+    is_long: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ class Transport:
         encoded = replace(call, headers={"accept-encoding": "gzip", **call.headers})
         with self.open(encoded, self._timeout) as response:
             try:
-                content = _content_of(response, self._timeout, call.reply_bytes_max)
+                timeout = float("inf") if call.is_long else self._timeout
+                content = _content_of(response, timeout, call.reply_bytes_max)
             except (OSError, HTTPException) as error:
                 raise self.failure_of(error) from error
             headers = {name.lower(): value for name, value in response.getheaders()}
