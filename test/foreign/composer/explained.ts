@@ -148,6 +148,11 @@ const ACCEPTED: readonly (readonly [key: string, path: string, pattern: RegExp])
     /condition: \([^\n]*(?:=¶>|=>)/,
   ],
   [
+    'a `//` comment in a condition, on the line of the `)` after it',
+    '.acl',
+    /condition: \([^\n]*\/\/[^\n]*\)[^\n]*\n\s*¶/,
+  ],
+  [
     'a query without description, with a description in single quotes, or with a word of JavaScript as its name',
     '.qry',
     /description: ¶'|\{\s*¶statement|query ¶(?:class|default|enum|import|this|null|true|false)\b/,
@@ -321,7 +326,7 @@ export const EXPLANATIONS: readonly Explanation[] = [
     (seen) =>
       failsAlone('daicho', /has no property [\w$]+ \(query/)(seen) &&
       seen.request?.kind === 'check' &&
-      /CONTAINS _\$|_\$\w+ CONTAINS/.test(seen.request.text),
+      /CONTAINS _\$|_\$\w+ CONTAINS/.test([seen.request.text, ...seen.network.queries].join()),
   ],
   [
     '`CONTAINS` between two names of properties',
