@@ -241,6 +241,16 @@ export const EXPLANATIONS: readonly Explanation[] = [
     },
   ],
   [
+    'nested resources of the same type and id in one resource',
+    ({ network, composerError, daichoError }) => {
+      if (composerError !== null || daichoError !== null) return false
+      return network.scripts.some((script) => {
+        const made = script.match(/"\$class":"[^"]+","\w+":"n\d+"/g) ?? []
+        return new Set(made).size < made.length
+      })
+    },
+  ],
+  [
     'getAssetRegistry of a participant',
     ({ code, network }) => {
       const [, kind, type = ''] = /registry\("(\w+)", "([^"]+)"\)/.exec(code) ?? []
