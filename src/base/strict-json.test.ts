@@ -128,6 +128,13 @@ it('accepts numbers with few digits and an exponent, and rejects those that bina
   }
 })
 
+it('parses a number with very many zeros at once', () => {
+  const zeros = '0'.repeat(1_000_000)
+  expect(codeOf(`1.${zeros}1`)).toBe('JSON_NUMBER_INEXACT')
+  expect(parse(`1.${zeros}`)).toBe(1)
+  expect(parse(`1.5${zeros}e3`)).toBe(1_500)
+})
+
 it('rejects __proto__, lone surrogates, invalid UTF-8 and malformed text', () => {
   expect(codeOf('{"__proto__":1}')).toBe('JSON_FORBIDDEN_MEMBER')
   expect(codeOf('{"a":[{"\\u005f_proto__":1}]}')).toBe('JSON_FORBIDDEN_MEMBER')

@@ -266,7 +266,10 @@ function decimal(literal: string): string {
   const [mantissa = '', exponent = '0'] = literal.toLowerCase().split('e')
   const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
   const digits = (whole + fraction).replace(/^0+/, '')
-  const significant = digits.replace(/0+$/, '')
+  // No `replace(/0+$/, '')`: its time grows with the square of the zeros before another digit.
+  let end = digits.length
+  while (digits[end - 1] === '0') end -= 1
+  const significant = digits.slice(0, end)
   if (significant === '') return '0'
   const power = Number(exponent) - fraction.length + (digits.length - significant.length)
   return `${literal.startsWith('-') ? '-' : ''}${significant}e${power}`
