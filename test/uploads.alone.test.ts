@@ -199,6 +199,12 @@ describe('an upload', () => {
     ['an invalid Content-Type', { 'content-type': 'text' }, 415, 'CONTENT_TYPE_UNKNOWN'],
     ['the type */*', { 'content-type': '*/*' }, 415, 'ATTACHMENT_TYPE_INVALID'],
     [
+      'an invalid parameter after many empty ones',
+      { 'content-type': `text/plain${'; '.repeat(40)}@` },
+      415,
+      'ATTACHMENT_TYPE_INVALID',
+    ],
+    [
       'a type that is too long',
       { 'content-type': `text/plain; a=${'b'.repeat(256)}` },
       415,

@@ -30,9 +30,12 @@ const MEDIA_TYPE_LENGTH_MAX = 255
 const TYPE_NAME = '[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}'
 const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 const QUOTED = '"(?:[\\t \\x21\\x23-\\x5b\\x5d-\\x7e]|\\\\[\\t \\x21-\\x7e])*"'
-/** A media type with parameters. Source: RFC 9110 section 8.3.1. */
+/**
+ * A media type with parameters. Blanks match in one way only, otherwise a mismatch would take a time that doubles with
+ * each empty parameter. Source: RFC 9110 section 8.3.1.
+ */
 const MEDIA_TYPE = new RegExp(
-  `^${TYPE_NAME}/${TYPE_NAME}(?:[ \\t]*;[ \\t]*(?:${TOKEN}=(?:${TOKEN}|${QUOTED}))?)*$`,
+  `^${TYPE_NAME}/${TYPE_NAME}(?:[ \\t]*;(?:[ \\t]*${TOKEN}=(?:${TOKEN}|${QUOTED}))?)*$`,
 )
 
 export interface Upload {
