@@ -1,8 +1,9 @@
 // Tests that after an erasure, no file contains the erased content, and all other entries can still be proven.
+import { randomBytes } from 'node:crypto'
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { bytesBelow, compacted, expectFindings, filesWith } from '../../../test/support/erased.ts'
 import {
   type LedgerNode,
@@ -10,10 +11,23 @@ import {
   temporaryFolder,
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
-import { nodeVerifySignature, parseVerifierKey, verifyProofFile } from '../../chain/index.ts'
-import { openStoreReader } from '../../storage/index.ts'
+import { canonicalJson } from '../../base/canonical-json.ts'
+import {
+  ENTRIES_MAX,
+  type Entry,
+  HASH_BYTES,
+  nodeVerifySignature,
+  packPosition,
+  parseVerifierKey,
+  sealBlock,
+  verifyProofFile,
+} from '../../chain/index.ts'
+import { parseFilter } from '../../filter/index.ts'
+import { openStore, openStoreReader, type Store, toEffect } from '../../storage/index.ts'
 import { exportLines } from '../export/export.ts'
 import { importExport } from '../export/import.ts'
+import { planErasure, RecentBlocks } from './erasure.ts'
+import { eraseItems } from './erasures.ts'
 
 const proofOf = async (node: LedgerNode, path: string) => {
   const vkey = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)
@@ -166,6 +180,77 @@ it.each([false, true])(
     ])
   },
 )
+
+const COMMON = { serverid: 7, db: 'd' } as const
+const revise = (method: 'create_item' | 'update_item', n: number): Entry => ({
+  ...COMMON,
+  ...{ method, item: { id: 'i', n } },
+})
+const attach = (name: string): Entry => ({
+  ...COMMON,
+  ...{ method: 'create_attachment', id: 'i' },
+  attachment: { content_type: 'a/b', length: 1, name, sha256: 'a'.repeat(64) },
+})
+/** Entries that replace an attachment. */
+const attachments = (count: number) => Array.from({ length: count }, () => attach('a'))
+
+/** Returns a store with database `d` and the entries of `blocks`. */
+async function storeWith(...blocks: (readonly Entry[])[]): Promise<Store> {
+  const store = await openStore({ location: temporaryFolder(), serverId: 7, durable: false })
+  onTestFinished(() => store.close())
+  for (const entries of [[{ ...COMMON, method: 'create_db' } as const], ...blocks]) {
+    const block = sealBlock(await store.head(7), {
+      serverId: 7,
+      entries: entries.map((entry) => canonicalJson(entry)),
+      timestamps: entries.map(() => 1),
+      blinds: randomBytes(entries.length * HASH_BYTES),
+    })
+    const effects = entries.map((entry, at) => toEffect(entry, packPosition(block.height, at)))
+    await store.append(block, effects, [])
+  }
+  return store
+}
+
+/** Counts what a bulk erasure would erase. */
+function counted(store: Store, where: string | null) {
+  const deps = { store, onErased: () => {} } as unknown as Parameters<typeof eraseItems>[0]
+  const filter = where === null ? null : parseFilter({ filter: `{"where":${where}}` })
+  const query = { db: 'd', ids: where === null ? ['i'] : null, where: filter?.where ?? null }
+  const all = { ...query, isDeletedOnly: false, isDryRun: true, after: -1 }
+  return eraseItems(deps, all, { precondition: null, idempotency: null })
+}
+
+it('erases former revisions of an item with more current attachments than one request may erase', async () => {
+  const current = Array.from({ length: ENTRIES_MAX }, (_, n) => attach(`${n}`))
+  const revised = [revise('create_item', 1), revise('update_item', 2), attach('last')]
+  const store = await storeWith(revised, current)
+  const erasure = { kind: 'erase_item', db: 'd', of: 'i', positions: null } as const
+  const planned = await planErasure(store, erasure, new Set(), new RecentBlocks(store))
+  expect(planned.positions).toEqual([packPosition(1, 0)])
+  expect(await counted(store, null)).toMatchObject({ items: 1, revisions: 1 })
+})
+
+it.each([1_500, ENTRIES_MAX + 100])(
+  'erases the revisions before and after %i former attachments',
+  async (count) => {
+    const half = attachments(count / 2)
+    const store = await storeWith(
+      [revise('create_item', 1), revise('update_item', 2), ...half],
+      [revise('update_item', 3), ...half],
+      [revise('update_item', 4)],
+    )
+    expect(await counted(store, null)).toMatchObject({ items: 1, revisions: 3 + count - 1 })
+  },
+)
+
+it('erases the attachments of an earlier item with the same id, but not its revisions unless it is selected', async () => {
+  const store = await storeWith(
+    [revise('create_item', 1), ...attachments(1_500), revise('update_item', 1)],
+    [{ ...COMMON, method: 'delete_item', id: 'i' }],
+    [revise('create_item', 2), revise('update_item', 2)],
+  )
+  expect(await counted(store, '{"n":2}')).toMatchObject({ items: 1, revisions: 1_501 })
+})
 
 it('concurrent erasures erase each revision once', async () => {
   const folder = temporaryFolder()

@@ -229,21 +229,31 @@ async function formerPositions(
   const { from, to } = range ?? { from: 0, to: Number.MAX_SAFE_INTEGER }
   const isLeft = (position: number) =>
     position !== current?.revision && !erasedInBatch.has(position)
-  const selected = range?.database ?? null
-  const former: number[] = []
-  for (const database of selected === null ? databases : [selected]) {
-    const rows = await store.attachments.ofItem(database, id, ENTRIES_MAX + 1)
-    for (const row of rows) {
-      const isFormer = !isAttached(item, row) && row.position < to
-      if (isFormer && isLeft(row.position)) former.push(row.position)
-    }
-    if (rows.length > ENTRIES_MAX && former.length < limit) throw tooMany(id)
-    for (let next = from; former.length < limit; ) {
-      const page = await store.unerasedRevisions(database, id, { from: next, to, limit })
-      former.push(...page.filter(isLeft))
+  /** Returns the first `limit` positions that are left. */
+  const oldestLeft = async (read: (next: number) => Promise<number[]>, first: number) => {
+    const left: number[] = []
+    for (let next = first; left.length < limit; ) {
+      const page = await read(next)
+      left.push(...page.filter(isLeft))
       if (page.length < limit) break
       next = (page.at(-1) ?? next) + 1
     }
+    return left
+  }
+  const selected = range?.database ?? null
+  const former: number[] = []
+  for (const database of selected === null ? databases : [selected]) {
+    const created = (database === item.database ? current?.created : null) ?? to
+    const attached = async (next: number) => {
+      const rows = { created, from: next, to, limit }
+      const page = await store.attachments.formerOfItem(database, id, rows)
+      return page.map(({ position }) => position)
+    }
+    const revised = (next: number) =>
+      store.unerasedRevisions(database, id, { from: next, to, limit })
+    // The oldest of both, because an erasure of a range continues after the last one. Attachments that are before it
+    // belong to an earlier item, and must be erased first.
+    former.push(...(await oldestLeft(attached, 0)), ...(await oldestLeft(revised, from)))
     if (former.length < limit) continue
     if (range === null) throw tooMany(id)
     return former.sort((a, b) => a - b).slice(0, REVISIONS_PER_ERASURE)

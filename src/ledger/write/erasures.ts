@@ -217,6 +217,7 @@ async function untilErased(
     erased += part?.erased ?? 0
     freed.push(...(part?.freed ?? []))
     if (part === null || part.last === null) return { erased, freed }
-    range = { ...range, from: part.last + 1 }
+    // The attachments of an earlier item are before the range.
+    range = { ...range, from: Math.max(range.from, part.last + 1) }
   }
 }

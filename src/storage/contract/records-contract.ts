@@ -160,6 +160,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
     })
 
     describe('attachments', () => {
+      const all = { from: 0, to: Number.MAX_SAFE_INTEGER, limit: 5 }
       const named = async (now: StoreReader, id: string) =>
         (await now.attachments.list('fruit', id, { limit: 10 })).map(({ name }) => name)
 
@@ -179,6 +180,10 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         await stage.expectDurable(async (now) => {
           const { attachments } = now
           expect(await named(now, 'a')).toEqual(['a', 'b'])
+          const former = await attachments.formerOfItem(0, 'a', { created: 1, ...all })
+          expect(former).toMatchObject([{ position: 2 }, { position: 4 }])
+          const one = { created: 1, from: 2, to: 4, limit: 5 }
+          expect(await attachments.formerOfItem(0, 'a', one)).toMatchObject([{ position: 2 }])
           expect(await attachments.list('fruit', 'a', { limit: 1, offset: 1 })).toEqual([
             { ...textAttachment('b', 'three'), position: packPosition(1, 0) },
           ])
@@ -242,7 +247,9 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           expect(await attachments.at(2)).toBeNull()
           expect(await attachments.at(3)).toMatchObject({ id: 'a', name: 'n', ended: null })
           expect(await attachments.namedAt(textAttachment('', 'one').sha256)).toBeNull()
-          expect(await attachments.ofItem(0, 'a', 5)).toMatchObject([{ position: 3 }])
+          expect(await attachments.formerOfItem(0, 'a', { created: 1, ...all })).toEqual([])
+          const former = await attachments.formerOfItem(0, 'a', { created: 4, ...all })
+          expect(former).toMatchObject([{ position: 3 }])
           expect(await named(now, 'a')).toEqual(['n'])
           const [block] = await now.blocks(serverid, 0, 1)
           expect(JSON.parse(block?.entries[2] ?? '')).toEqual({

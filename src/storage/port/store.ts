@@ -183,6 +183,11 @@ export interface FormerItem {
   readonly before: number
 }
 
+/** Selects the attachments that an item created at `created` no longer has. */
+export interface FormerAttachments extends PositionRange {
+  readonly created: number
+}
+
 /**
  * Reads attachments. There is one row per `create_attachment` entry that is not erased. The row stays when the
  * attachment is replaced or deleted, because the chain still refers to the blob. A blob is kept while a row refers to
@@ -207,8 +212,8 @@ export interface AttachmentReader {
   namedAt(sha256: string): Promise<number | null>
   /** Returns the row of the entry at `position`, or null. */
   at(position: number): Promise<AttachmentRow | null>
-  /** Returns the first `limit` rows of an item, by ascending position. */
-  ofItem(database: number, id: string, limit: number): Promise<AttachmentRow[]>
+  /** Returns the first rows of an item, from `from` to before `to`, that have ended or are before `created`. */
+  formerOfItem(database: number, id: string, range: FormerAttachments): Promise<AttachmentRow[]>
   /** Returns the position of the row that refers to this blob and that the entry at `position` ended, or null. */
   endedBy(position: number, sha256: string): Promise<number | null>
 }

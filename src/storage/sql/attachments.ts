@@ -3,6 +3,7 @@ import type {
   AttachmentRange,
   AttachmentReader,
   AttachmentRow,
+  FormerAttachments,
   FormerItem,
   StoredAttachment,
   StoredBlob,
@@ -42,7 +43,9 @@ const STATEMENTS = {
     FROM (SELECT DISTINCT sha256, length FROM attachments) AS blobs`,
   namedAt: 'SELECT position FROM attachments WHERE sha256 = $1 ORDER BY position LIMIT 1',
   at: `SELECT ${ALL_COLUMNS} FROM attachments WHERE position = $1`,
-  ofItem: `SELECT ${ALL_COLUMNS} FROM attachments WHERE db = $1 AND id = $2 ORDER BY position LIMIT $3`,
+  formerOfItem: `SELECT ${ALL_COLUMNS} FROM attachments WHERE db = $1 AND id = $2
+    AND (ended IS NOT NULL OR position < $3) AND position >= $4 AND position < $5
+    ORDER BY position LIMIT $6`,
   endedBy: 'SELECT position FROM attachments WHERE sha256 = $1 AND ended = $2',
 } as const
 
@@ -109,8 +112,10 @@ export class SqlAttachments implements AttachmentReader {
     return this.#reads.first(this.#sql.at, [position], readAttachmentRow)
   }
 
-  ofItem(database: number, id: string, limit: number): Promise<AttachmentRow[]> {
-    return this.#reads.all(this.#sql.ofItem, [database, id, limit], readAttachmentRow)
+  formerOfItem(database: number, id: string, range: FormerAttachments): Promise<AttachmentRow[]> {
+    const { created, from, to, limit } = range
+    const values = [database, id, created, from, to, limit]
+    return this.#reads.all(this.#sql.formerOfItem, values, readAttachmentRow)
   }
 
   endedBy(position: number, sha256: string): Promise<number | null> {
