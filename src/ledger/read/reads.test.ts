@@ -171,6 +171,7 @@ it('rejects an existing index, an unknown database and a 17th index, and removes
   expect(await change('POST', { db: 'fruit', path: 'kind' })).toBe('200 ')
   expect(await change('POST', { db: 'fruit', path: 'kind' })).toBe('409 INDEX_EXISTS')
   expect(await change('POST', { db: 'nuts', path: 'kind' })).toBe('404 DATABASE_NOT_FOUND')
+  expect(await change('POST', { db: '\0', path: 'kind' })).toBe('400 DATABASE_NAME_INVALID')
   expect(await change('POST', { db: 'fruit', path: 'a..b' })).toBe('400 INDEX_PATH_INVALID')
   expect(await change('POST', { db: 'fruit', path: 'a\ud800' })).toMatch(/^4/)
   expect(await change('POST', { db: 'fruit' })).toBe('400 REQUEST_INVALID')

@@ -249,10 +249,11 @@ export class LedgerWrites {
   }
 
   /**
-   * Declares or removes an index. Errors: DATABASE_NOT_FOUND, INDEX_PATH_INVALID, INDEX_EXISTS, INDEXES_TOO_MANY,
-   * INDEX_NOT_FOUND.
+   * Declares or removes an index. Errors: DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED, DATABASE_NOT_FOUND,
+   * INDEX_PATH_INVALID, INDEX_EXISTS, INDEXES_TOO_MANY, INDEX_NOT_FOUND.
    */
   async changeIndex(action: 'add' | 'remove', { db, path }: IndexName): Promise<void> {
+    requireDatabaseName(db)
     if (parsePath(path) === null) {
       throw new LedgerError(
         'INDEX_PATH_INVALID',

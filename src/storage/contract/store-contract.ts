@@ -272,6 +272,20 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.existingIds('nuts', asked)).toEqual([])
     })
 
+    it('finds nothing by a name with NUL, which texts of PostgreSQL cannot have, and compares it in order', async () => {
+      await stage.open()
+      await appendEntries(stage.store, [entry.createDb('d')])
+      await appendEntries(stage.store, [entry.create('d', 'a'), entry.create('d', 'a!')])
+      const { store } = stage
+      const { created } = (await store.database('d')) ?? { created: -1 }
+      expect(await store.database('d\0')).toBeNull()
+      expect(await store.item('d', 'a\0')).toBeNull()
+      expect(await store.itemBytes('\0', 'a')).toBeNull()
+      expect(await store.attachments.current('d', 'a', '\0')).toBeNull()
+      expect(await store.countIds(created, 'a\0', 'b')).toBe(1)
+      expect(await store.countIds(created, 'a', 'a\0')).toBe(1)
+    })
+
     it('lists ids in creation order, for any ids and any changes', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('other'), entry.createDb('fruit')])

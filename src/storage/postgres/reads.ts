@@ -126,9 +126,10 @@ export class Reads implements SqlReads {
     values: readonly Parameter[],
     convert: (row: Row) => Result,
   ): Promise<Result[]> {
+    const known = values.map(withoutNul)
     const read = async () => {
       try {
-        return (await this.#queries.rows(text, values)).map((row) => convert(row))
+        return (await this.#queries.rows(text, known)).map((row) => convert(row))
       } catch (error) {
         throw toStoreError(error)
       }
@@ -179,6 +180,14 @@ export class Reads implements SqlReads {
     }
     this.#isRepeating = false
   }
+}
+
+/**
+ * PostgreSQL has no NUL in texts. No stored name or id has a control character, so another one matches nothing either,
+ * and has the same place in their order.
+ */
+function withoutNul(value: Parameter): Parameter {
+  return typeof value === 'string' ? value.replaceAll('\0', '\u0001') : value
 }
 
 function isFailure(error: unknown): error is StoreError {
