@@ -29,6 +29,8 @@ import {
 const BLOCKS_PER_READ = 64
 /** Digits of the keys of a range of changes. */
 const RANGE_DIGITS = 2
+/** Changed items in memory. A range of keys has more of them in a long chain, and in one whose ids were chosen for that. */
+const ITEMS_MAX = 100_000
 
 /** The methods of ItemChange, as a change is stored. */
 const KINDS = ['create', 'update', 'delete', 'attach'] as const
@@ -40,6 +42,7 @@ const KINDS = ['create', 'update', 'delete', 'attach'] as const
 export class StateRecomputation implements StateChanges {
   readonly #serverId: number
   readonly #limit: number
+  readonly #itemsMax: number
   readonly #runs = new ChangeRuns()
   /** Creation positions of the current databases, by name. */
   readonly #databases = new Map<string, number>()
@@ -54,9 +57,10 @@ export class StateRecomputation implements StateChanges {
   #size = 0
   #log = EMPTY_FRONTIER
 
-  constructor(serverId: number, size: number) {
+  constructor(serverId: number, size: number, itemsMax = ITEMS_MAX) {
     this.#serverId = serverId
     this.#limit = size
+    this.#itemsMax = itemsMax
   }
 
   /** Adds the next block, which must have been verified. Ignores blocks after the first `size`. */
@@ -113,30 +117,48 @@ export class StateRecomputation implements StateChanges {
     const roots = new Map<number, Uint8Array>()
     const current = new Set(this.#databases.values())
     this.#runs.end((changes) => {
-      for (const [database, items] of itemChanges(changes, current)) {
-        const pages = upperPages(file.pages(itemsMap(database)))
-        roots.set(database, changeMap(pages, roots.get(database) ?? EMPTY_SUBTREE.hash, items))
+      for (const { databases, isRange } of itemChanges(changes, current, this.#itemsMax)) {
+        for (const [database, items] of databases) {
+          const pages = file.pages(itemsMap(database))
+          const root = roots.get(database) ?? EMPTY_SUBTREE.hash
+          roots.set(database, changeMap(isRange ? upperPages(pages) : pages, root, items))
+        }
       }
     })
     return roots
   }
 }
 
-/** Returns the changes of each item, by key, of each of the databases `current`. */
-function itemChanges(changes: readonly KeyedChange[], current: ReadonlySet<number>) {
-  const databases = new Map<number, Map<string, ItemChange>>()
+/**
+ * Yields the changes of each item, by key, of each of the databases `current`: those of the whole range of keys at once
+ * (`isRange`), or in parts of `most` items.
+ */
+function* itemChanges(
+  changes: Iterable<KeyedChange>,
+  current: ReadonlySet<number>,
+  most: number,
+): Generator<{ databases: ReadonlyMap<number, Map<string, ItemChange>>; isRange: boolean }> {
+  let databases = new Map<number, Map<string, ItemChange>>()
+  let [count, isRange] = [0, true]
   for (const { map, key, position, kind } of changes) {
     if (!current.has(map)) continue
     const items = databases.get(map) ?? new Map<string, ItemChange>()
     databases.set(map, items)
-    const change = items.get(key) ?? new ItemChange()
+    const known = items.get(key)
+    if (known === undefined) count += 1
+    const change = known ?? new ItemChange()
     items.set(key, change)
     change[KINDS[kind] ?? 'create'](position)
+    if (count < most) continue
+    isRange = false
+    yield { databases, isRange }
+    databases = new Map()
+    count = 0
   }
-  return databases
+  yield { databases, isRange }
 }
 
-/** Drops the pages of a single range of keys: they are never read again, because each range is changed once. */
+/** Drops the pages of a whole range of keys, which are never read again, because it is changed at once. */
 function upperPages(pages: PageStore): PageStore {
   return {
     ...pages,

@@ -48,15 +48,15 @@ export class ChangeRuns {
     this.#count += 1
   }
 
-  /** Calls `receive` with the changes of each range of keys, in the order in which they were added. Ends the collection. */
-  end(receive: (changes: readonly KeyedChange[]) => void): void {
+  /**
+   * Calls `receive` with the changes of each range of keys, in the order in which they were added. Ends the collection.
+   * The changes of a range may be many, so `receive` must not keep them all.
+   */
+  end(receive: (changes: Iterable<KeyedChange>) => void): void {
     this.#move()
     this.#file.exec('CREATE INDEX by_part ON runs (part)')
     const read = this.#file.prepare('SELECT changes FROM runs WHERE part = ? ORDER BY rowid')
-    for (let part = 0; part < PARTS; part += 1) {
-      const runs = read.all(part).map(({ changes }) => Buffer.from(changes as Uint8Array))
-      if (runs.length > 0) receive(runs.flatMap(decodeChanges))
-    }
+    for (let part = 0; part < PARTS; part += 1) receive(decodeChanges(read.iterate(part)))
   }
 
   close(): void {
@@ -80,14 +80,16 @@ export class ChangeRuns {
   }
 }
 
-function decodeChanges(run: Buffer): KeyedChange[] {
-  return Array.from({ length: run.length / CHANGE_BYTES }, (_, index) => {
-    const at = index * CHANGE_BYTES
-    return {
-      key: run.toString('hex', at, at + HASH_BYTES),
-      map: run.readDoubleBE(at + MAP_AT),
-      position: run.readDoubleBE(at + POSITION_AT),
-      kind: run[at + KIND_AT] ?? 0,
+function* decodeChanges(rows: Iterable<Record<string, unknown>>): Generator<KeyedChange> {
+  for (const { changes } of rows) {
+    const run = Buffer.from(changes as Uint8Array)
+    for (let at = 0; at < run.length; at += CHANGE_BYTES) {
+      yield {
+        key: run.toString('hex', at, at + HASH_BYTES),
+        map: run.readDoubleBE(at + MAP_AT),
+        position: run.readDoubleBE(at + POSITION_AT),
+        kind: run[at + KIND_AT] ?? 0,
+      }
     }
-  })
+  }
 }
