@@ -38,7 +38,10 @@ export async function peekInput(
   return { start: Buffer.concat(parts), chunks: all() }
 }
 
-/** Decompresses `input` if the first bytes are those of gzip. Throws `toError(error)` for damaged compression. */
+/**
+ * Decompresses `input` if the first bytes are those of gzip. Throws `toError(error)` for damaged compression, and for
+ * data after zeros, which end the compressed data for zlib.
+ */
 export async function* decompressInput(
   input: AsyncIterable<Uint8Array>,
   toError: (error: Error) => Error,
@@ -49,11 +52,45 @@ export async function* decompressInput(
     return
   }
   const gunzip = createGunzip({ chunkSize: CHUNK_BYTES })
+  const rest = new MeasuredInput(chunks)
   // The error of a failed input is ignored here, because it is also thrown in the loop below.
-  pipeline(Readable.from(chunks), gunzip).catch(() => {})
+  pipeline(Readable.from(rest), gunzip).catch(() => {})
   try {
     for await (const chunk of gunzip) yield chunk
+    for await (const _ of rest);
+    if (rest.end > gunzip.bytesWritten) throw toError(new Error('there are data after zeros'))
   } catch (error) {
     throw error instanceof Error && errorCode(error).startsWith('Z_') ? toError(error) : error
+  } finally {
+    rest.close()
+  }
+}
+
+/** Finds the end of an input, without the zeros that may follow. Two readers share it, so only `close` closes it. */
+class MeasuredInput implements AsyncIterable<Uint8Array> {
+  readonly #input: AsyncIterator<Uint8Array>
+  #length = 0
+  /** Number of bytes up to the last one that is not zero. */
+  end = 0
+
+  constructor(input: AsyncIterable<Uint8Array>) {
+    this.#input = input[Symbol.asyncIterator]()
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
+    return { next: () => this.#next() }
+  }
+
+  close(): void {
+    this.#input.return?.().catch(() => {})
+  }
+
+  async #next(): Promise<IteratorResult<Uint8Array>> {
+    const next = await this.#input.next()
+    if (next.done === true) return next
+    const last = next.value.findLastIndex((byte) => byte !== 0)
+    if (last !== -1) this.end = this.#length + last + 1
+    this.#length += next.value.length
+    return next
   }
 }
