@@ -177,25 +177,49 @@ it('a removed peer can no longer read', async () => {
   expect((await read(path, headersOf(path))).json.code).toBe('SIGNATURE_REFUSED')
 })
 
-it('accepts a nonce once for each key', async () => {
+/** Verifies the requests of two peers, whose nonces have 16 characters. */
+function twoPeers(noncesMax?: number) {
   const clock = new HandClock()
-  const peers = [keyPair(), keyPair()]
+  const peers = [keyPair(), keyPair()] as const
   const keys = new Map(
     peers.map(({ serverId, vkey }) => [logOrigin(serverId), parseVerifierKey(vkey).publicKey]),
   )
-  const received = new SignedRequests((keyId) => keys.get(keyId) ?? null, clock)
-  const nonce = randomBytes(16).toString('base64url')
-  const verify = ({ serverId, privateKey }: ReturnType<typeof keyPair>) => {
+  const received = new SignedRequests(
+    (keyId) => keys.get(keyId) ?? null,
+    clock,
+    undefined,
+    noncesMax,
+  )
+  const verify = ({ serverId, privateKey }: ReturnType<typeof keyPair>, nonce: number) => {
     const request = { method: 'GET', authority: 'node:4126', path: '/api', query: '?' }
-    const signer = { keyId: logOrigin(serverId), privateKey, nowMs: clock.now(), nonce }
-    const headers = { host: 'node:4126', ...signatureHeaders(request, NOTHING, signer) }
+    const signer = { keyId: logOrigin(serverId), privateKey, nowMs: clock.now() }
+    const signed = { ...signer, nonce: `${nonce}`.padStart(16, '0') }
+    const headers = { host: 'node:4126', ...signatureHeaders(request, NOTHING, signed) }
     return received.verifyBodiless({ method: 'GET', url: '/api', headers }).then(
       () => 'accepted',
-      ({ code }) => code,
+      ({ message }) => message,
     )
   }
-  for (const peer of peers) expect(await verify(peer)).toBe('accepted')
-  for (const peer of peers) expect(await verify(peer)).toBe('SIGNATURE_REFUSED')
+  return { clock, peers, verify }
+}
+
+it('accepts a nonce once for each key', async () => {
+  const { peers, verify } = twoPeers()
+  for (const peer of peers) expect(await verify(peer, 1)).toBe('accepted')
+  for (const peer of peers) {
+    expect(await verify(peer, 1)).toBe('the nonce of the request was used before')
+  }
+})
+
+it('a peer with many requests exhausts only its own nonces, until they expire', async () => {
+  const { clock, peers, verify } = twoPeers(2)
+  const [busy, other] = peers
+  expect(await verify(busy, 1)).toBe('accepted')
+  expect(await verify(busy, 2)).toBe('accepted')
+  expect(await verify(busy, 3)).toBe('too many signed requests; try again later')
+  expect(await verify(other, 3)).toBe('accepted')
+  clock.time += 61_000
+  expect(await verify(busy, 3)).toBe('accepted')
 })
 
 it('accepts no request again after a restart, and none before the time of its signature', async () => {

@@ -18,8 +18,8 @@ const VALID_S = 60
 const VALID_S_MAX = 300
 /** Maximum time by which the clock of the other node may be ahead, seconds. */
 const SKEW_S = 30
-/** Maximum nonces in memory. At this number, signed requests are rejected until nonces expire. */
-const NONCES_MAX = 100_000
+/** Maximum nonces of a peer in memory. At this number, its signed requests are rejected until nonces expire. */
+const NONCES_MAX = 30_000
 
 /** The components of a request that are signed besides its body. */
 export interface SignedParts {
@@ -108,19 +108,22 @@ export class SignedRequests {
   readonly #keyOf: (keyId: string) => Uint8Array | null
   readonly #clock: Clock
   readonly #schedule: Schedule
+  readonly #noncesMax: number
   readonly #startMs: number
-  /** Used nonces, with the second in which they expire, oldest first. */
-  readonly #used = new Map<string, number>()
+  /** Used nonces by the key id, with the second in which they expire, oldest first. */
+  readonly #used = new Map<string, Map<string, number>>()
 
   /** `keyOf` returns the raw public key of an allowed key id, or null. */
   constructor(
     keyOf: (keyId: string) => Uint8Array | null,
     clock: Clock,
     schedule: Schedule = systemSchedule,
+    noncesMax = NONCES_MAX,
   ) {
     this.#keyOf = keyOf
     this.#clock = clock
     this.#schedule = schedule
+    this.#noncesMax = noncesMax
     this.#startMs = clock.now()
   }
 
@@ -145,7 +148,7 @@ export class SignedRequests {
     }
     const earlyMs = created * 1000 - nowMs
     if (earlyMs > 0) await new Promise<void>((wake) => this.#schedule.after(earlyMs, wake))
-    this.#use(`${keyId} ${nonce}`, expires, nowS)
+    this.#use(keyId, nonce, expires, nowS)
     return { keyId, digest }
   }
 
@@ -156,15 +159,17 @@ export class SignedRequests {
       throw refused('a read must be signed for an empty body')
   }
 
-  /** Marks a nonce as used. Called only for verified requests, so that only peers can fill the map. */
-  #use(nonce: string, expires: number, nowS: number): void {
-    for (const [used, until] of this.#used) {
+  /** Marks a nonce as used. Called only for verified requests, so that each peer can fill only its own map. */
+  #use(keyId: string, nonce: string, expires: number, nowS: number): void {
+    const all = this.#used.get(keyId) ?? new Map<string, number>()
+    this.#used.set(keyId, all)
+    for (const [used, until] of all) {
       if (until >= nowS) break
-      this.#used.delete(used)
+      all.delete(used)
     }
-    if (this.#used.has(nonce)) throw refused('the nonce of the request was used before')
-    if (this.#used.size >= NONCES_MAX) throw refused('too many signed requests; try again later')
-    this.#used.set(nonce, expires)
+    if (all.has(nonce)) throw refused('the nonce of the request was used before')
+    if (all.size >= this.#noncesMax) throw refused('too many signed requests; try again later')
+    all.set(nonce, expires)
   }
 }
 
