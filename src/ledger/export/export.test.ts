@@ -191,6 +191,10 @@ it('rejects a chain with correct hashes if it contains an entry that a node coul
   expect(
     await findingOf({ serverid, method: 'create_item', db: 'fruit', item: { id: '../x' } }),
   ).toMatchObject({ line: 3, index: 1 })
+  const attachment = { content_type: 'a/b', length: 1, name: 'a/\0', sha256: 'a'.repeat(64) }
+  expect(
+    await findingOf({ serverid, method: 'create_attachment', db: 'fruit', id: 'x', attachment }),
+  ).toMatchObject({ line: 3, index: 1, what: expect.stringContaining('name of an attachment') })
   const nonsense = { ...created, more: 1 } as Entry
   expect(await findingOf(nonsense)).toMatchObject({ index: 1, what: 'it is not an entry' })
 })

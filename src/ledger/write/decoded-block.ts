@@ -12,7 +12,7 @@ import {
 import { type Effect, toEffect, toEntryText } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { ITEM_BYTES_MAX } from './item.ts'
-import { requireDatabaseName, requireItemId } from './names.ts'
+import { requireAttachmentName, requireDatabaseName, requireItemId } from './names.ts'
 
 /** Maximum characters of an entry without an item: enough for an erasure of 10,000 entries. */
 const OTHER_CHARACTERS_MAX = 512 * 1024
@@ -86,6 +86,7 @@ function decodeEffect(
     requireDatabaseName(effect.db)
     if ('id' in effect) requireItemId(effect.id)
     if ('of' in effect) requireItemId(effect.of)
+    if ('attachment' in effect) requireAttachmentName(effect.attachment.name)
     return effect
   } catch (error) {
     // The entry has an invalid name, or a value that canonical JSON cannot represent.
