@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import { dirname, resolve } from 'node:path'
 
 /** Mode of a file that only its owner may read. */
@@ -128,6 +129,6 @@ export async function writeFileInParts<Result>(
 
 /** The path of the unfinished file of `writeFileInParts`, which only a crash leaves. */
 export function partialPath(path: string): string {
-  // The process id lets several processes write to the same path.
-  return `${path}.${process.pid}.partial`
+  // Lets several processes write to the same path, also those of containers, whose process ids are often equal.
+  return `${path}.${hostname()}.${process.pid}.partial`
 }

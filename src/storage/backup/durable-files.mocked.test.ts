@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { diskLog, toldModules } from '../../../test/support/disk-log.ts'
@@ -12,6 +12,8 @@ const { backupFolder, copyMissingBlobs } = await toldModules(async () => ({
   ...(await import('./durable-files.ts')),
 }))
 
+/** Part of the names of unfinished files. */
+const OWN = `${hostname()}.${process.pid}`
 let base: string
 beforeEach(() => {
   base = mkdtempSync(join(tmpdir(), 'daicho-test-'))
@@ -30,7 +32,7 @@ it('syncs a copied blob before its rename, and every changed folder after the re
   const folders = { from: join(base, 'from'), to: join(base, 'to'), previous: null }
   expect(await copyMissingBlobs(folders, true)).toBe(1)
   expect(operations()).toEqual([
-    `sync /to/${start}/${rest}.${process.pid}.partial`,
+    `sync /to/${start}/${rest}.${OWN}.partial`,
     `name /to/${start}/${rest}`,
     `sync /to/${start}`,
     'sync /to',
@@ -60,7 +62,7 @@ it('syncs the whole backup before its rename, and the rename before returning', 
   })
   expect(made.path).not.toBeNull()
   expect(operations()).toEqual([
-    `sync /to/.partial/node.key.${process.pid}.partial`,
+    `sync /to/.partial/node.key.${OWN}.partial`,
     'name /to/.partial/node.key',
     'sync /to/.partial',
     'sync /to',

@@ -11,6 +11,8 @@ export const STATE_FILE = 'state.db'
 const FORMAT = 3
 /** Pages of deleted databases that a commit removes. */
 const REMOVED_PER_COMMIT = 2_000
+/** Maximum wait for another process that opens or closes the file. */
+const LOCK_MS_MAX = 5_000
 /** With pages of 8 KiB, SQLite stores a page of a map in one piece. */
 const PAGE_BYTES = 8_192
 
@@ -63,7 +65,7 @@ export class StateFile {
       if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
       inheritOwner(path)
     }
-    const database = new DatabaseSync(path ?? '')
+    const database = new DatabaseSync(path ?? '', { timeout: LOCK_MS_MAX })
     database.exec(
       `PRAGMA page_size = ${PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL`,
     )
