@@ -124,7 +124,13 @@ async function confirmBoth(
     const type = own ?? ('type' in request ? request.type : used)
     const isListed = (by: string | null) => isFound(side, type, id, network, by)
     const reported = classify(error)
-    if (reported === 'missing') return (await isListed(request.caller)) ? null : CONFIRMED
+    if (reported === 'missing') {
+      // A rule with a transaction can deny what the caller may read outside of the transaction.
+      const isDenied = errorText(composer, call)?.includes(
+        `'READ' access to resource '${type}#${id}'`,
+      )
+      return isDenied !== true && (await isListed(request.caller)) ? null : CONFIRMED
+    }
     if (reported === 'exists') return (await isListed(null)) ? CONFIRMED : null
   }
   if (request.caller === null) return null

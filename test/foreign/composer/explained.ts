@@ -205,10 +205,11 @@ export const EXPLANATIONS: readonly Explanation[] = [
     THROWING_DENY,
     (seen) => {
       const { composerError, daichoError, network } = seen
-      // Composer allows the change, and then finds the resource, or no processor.
+      // Composer allows it, and then finds another error.
       const isLater =
-        ['exists', 'no function'].includes(classify(composerError ?? '')) &&
-        classify(daichoError ?? '') === 'denied'
+        composerError !== null &&
+        classify(composerError) !== 'denied' &&
+        ['denied', 'missing'].includes(classify(daichoError ?? ''))
       return network.features.includes(THROWING_DENY) && (isStricter(seen) || isLater)
     },
   ],
