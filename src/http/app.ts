@@ -1,6 +1,12 @@
 import { Readable } from 'node:stream'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import { type FastifyBaseLogger, type FastifyRequest, fastify } from 'fastify'
+import {
+  type FastifyBaseLogger,
+  type FastifyRequest,
+  fastify,
+  type onRequestHookHandler,
+  type RouteOptions,
+} from 'fastify'
 import { BodyBudget } from './body-budget.ts'
 import { readBody } from './body-readers.ts'
 import type { HttpApp, HttpComponent } from './component.ts'
@@ -10,7 +16,7 @@ import { answerPreflight, CrossOriginAccess, varyByOrigin } from './cross-origin
 import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { type Denial, Denials } from './denials.ts'
 import { FailureLog, toLogFields } from './failure-log.ts'
-import { formatViolations, toRefusal } from './refusal.ts'
+import { createRefusal, formatViolations, toRefusal } from './refusal.ts'
 import {
   brokenRequestRefuser,
   handleUpgrades,
@@ -96,6 +102,7 @@ export async function buildApp(
   if (logger.level === 'debug' || logger.level === 'trace') logReplies(app, logger)
   answerErrors(app, component, failures)
   app.addHook('onRoute', (route) => app.routeTable.add(route))
+  app.addHook('onRoute', refuseIgnoredConditions)
   await component.register(app)
   if (component.close !== undefined) app.addHook('onClose', () => component.close?.())
   await app.ready()
@@ -226,6 +233,26 @@ function checkRequests(
     varyByOrigin(reply)
     done(null, payload)
   })
+}
+
+const CONDITION_IGNORED = createRefusal(
+  'REQUEST_INVALID',
+  'nothing was changed: this path does not support If-Match and If-None-Match',
+)
+
+/**
+ * Makes a change refuse preconditions if its route documents its headers without them. Otherwise the change would be made
+ * whether or not they hold. Source: RFC 9110, section 13.1.1.
+ */
+function refuseIgnoredConditions(route: RouteOptions): void {
+  const { properties } = Object(route.config?.documentedHeaders)
+  const isIgnored = properties !== undefined && properties['if-match'] === undefined
+  if (!isIgnored || route.method === 'GET' || route.method === 'HEAD') return
+  const check: onRequestHookHandler = ({ headers }, _reply, done) => {
+    const isConditional = (headers['if-match'] ?? headers['if-none-match']) !== undefined
+    done(isConditional ? CONDITION_IGNORED : undefined)
+  }
+  route.onRequest = [...[route.onRequest ?? []].flat(), check]
 }
 
 /** Counts the unsent bytes of long replies in the reply budget. */

@@ -331,3 +331,27 @@ it('rejects an erasure with a misspelt member, and erases nothing', async () => 
   expect((await erasing.send('GET', '/api/a/x?at=1')).json.item).toEqual({ id: 'x', secret: 1 })
   await erasing.close()
 })
+
+it.each(['if-match', 'if-none-match'])(
+  'rejects %s where a change would ignore it',
+  async (name) => {
+    const changed = await startLedgerNode()
+    await changed.send('POST', '/api/a')
+    await changed.send('POST', '/api/a', { id: 'x', secret: 1 })
+    await changed.send('POST', '/api/a/x', { secret: 2 })
+    const list = { entries: [{ method: 'delete_item', db: 'a', id: 'x' }] }
+    for (const [method, path, body] of [
+      ['POST', '/api/a/x/erase', undefined],
+      ['DELETE', '/api/a', undefined],
+      ['POST', '/api/a', { id: 'y' }],
+      ['POST', '/api/ledgers', list],
+    ] as const) {
+      const { status, json } = await changed.send(method, path, body, { [name]: '"99.0"' })
+      expect([path, status, json.code]).toEqual([path, 400, 'REQUEST_INVALID'])
+      expect(json.message).toMatch(/^nothing was changed: /)
+    }
+    expect((await changed.send('GET', '/api/a/x?at=1')).json.item).toEqual({ id: 'x', secret: 1 })
+    expect((await changed.send('GET', '/api/a')).json.items).toEqual(['x'])
+    await changed.close()
+  },
+)
