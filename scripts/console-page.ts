@@ -8,7 +8,6 @@ import { fileURLToPath } from 'node:url'
 import { NODE_FLAGS } from './node-flags.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const PAUSE_MS = 10
 /** Pause before a command is repeated. Shorter pauses would slow the node down for which the page waits. */
 const REPEAT_MS = 300
 /** Timeout of one step, including repetitions of its command while the page waits for an event. */
@@ -116,7 +115,7 @@ export class PageShell {
         LANG: 'C.UTF-8',
         ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
       },
-      stdio: ['pipe', 'ignore', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit'],
       // `detached` starts a process group, so that `close` can end all processes of the shell.
       detached: true,
     })
@@ -222,24 +221,17 @@ export class PageShell {
     this.#steps += 1
     const name = join(this.#folder, '.shell', `${this.#steps}`)
     writeFileSync(name, `${command}\n`)
-    this.#shell.stdin?.write(`. ${name} > ${name}.said 2>&1 < /dev/null; echo > ${name}.end\n`)
-    const endMs = Date.now() + STEP_MS
-    while (!isThere(`${name}.end`)) {
-      if (Date.now() > endMs) throw new Error(`timed out: ${command}`)
-      await pause(PAUSE_MS)
-    }
+    const { stdin, stdout } = this.#shell
+    if (stdin === null || stdout === null) throw new Error('the shell has no pipes')
+    const ended = once(stdout, 'data', { signal: AbortSignal.timeout(STEP_MS) })
+    // Of the shell's own output, there is only the line at the end of each step.
+    stdin.write(`. ${name} > ${name}.said 2>&1 < /dev/null; echo\n`)
+    await ended.catch((cause: unknown) => {
+      throw new Error(`timed out: ${command}`, { cause })
+    })
     return readFileSync(`${name}.said`, 'utf8')
       .replaceAll('\r\n', '\n')
       .replace(/^[a-z ]+ +\d+ % {2}.*\n/gm, '')
       .replace(/([^\n])$/, '$1\n')
-  }
-}
-
-function isThere(path: string): boolean {
-  try {
-    readFileSync(path)
-    return true
-  } catch {
-    return false
   }
 }

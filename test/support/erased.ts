@@ -55,12 +55,13 @@ export function filesWith(folder: string, text: string): string[] {
 
 /** Waits until the running node has overwritten erased data. */
 export async function compacted(folder: string): Promise<void> {
-  for (;;) {
-    const store = await openStoreReader(await locationOf(folder), { frozen: false })
-    const due = await store.uncompacted()
+  const store = await openStoreReader(await locationOf(folder), { frozen: false })
+  try {
+    while ((await store.uncompacted()).length > 0) {
+      await new Promise((resolve) => setTimeout(resolve, isOnDatabases() ? 50 : 5))
+    }
+  } finally {
     await store.close()
-    if (due.length === 0) return
-    await new Promise((resolve) => setTimeout(resolve, isOnDatabases() ? 50 : 5))
   }
 }
 

@@ -5,7 +5,9 @@ import { setTimeout as delay } from 'node:timers/promises'
  * contains the description.
  */
 export const WAIT_MS = 250_000
-const PAUSE_MS = 20
+/** The first and the longest pause between two polls. A poll can take milliseconds of the node for which it waits. */
+const PAUSE_MS = 10
+const PAUSE_MS_MAX = 80
 
 /** Polls until `isSo` returns true. Throws an error with `description` after `waitMs` milliseconds. */
 export async function until(
@@ -14,8 +16,8 @@ export async function until(
   waitMs = WAIT_MS,
 ): Promise<void> {
   const endMs = Date.now() + waitMs
-  while (!(await isSo())) {
+  for (let pauseMs = PAUSE_MS; !(await isSo()); pauseMs = Math.min(pauseMs * 2, PAUSE_MS_MAX)) {
     if (Date.now() > endMs) throw new Error(`not within ${waitMs} ms: ${description}`)
-    await delay(PAUSE_MS)
+    await delay(pauseMs)
   }
 }

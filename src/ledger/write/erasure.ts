@@ -113,7 +113,10 @@ export async function planErasure(
       )
     }
     if (position === item.current?.revision) throw currentRevision(item, position)
-    if (erasedInBatch.has(position) || (await store.eraser(position)) !== null) continue
+    // The other positions were selected because they are not erased.
+    if (positions !== null) {
+      if (erasedInBatch.has(position) || (await store.eraser(position)) !== null) continue
+    }
     erasable.add(position)
     const attachment = findEntryAttachment(text)
     if (attachment === null) {
