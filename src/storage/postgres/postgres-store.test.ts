@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres, type TestDatabase } from '../../../test/postgres/shared.ts'
 import { type Block, packPosition } from '../../chain/index.ts'
@@ -28,10 +28,21 @@ import { PostgresReader } from './reader.ts'
 const serverId = CONTRACT_SERVER_ID
 const postgres = await sharedPostgres()
 
+/** A database with the tables, whose copy takes less time than the creation of tables. */
+let template: Promise<TestDatabase> | null = null
+afterAll(async () => (await template)?.[Symbol.asyncDispose]())
+
+async function createTemplate(): Promise<TestDatabase> {
+  const database = await postgres.newDatabase()
+  await (await openStore({ location: database.url, serverId, durable: true })).close()
+  return database
+}
+
 function makeStore(): StoreUnderTest {
   let database: TestDatabase | null = null
   const location = async () => {
-    database ??= await postgres.newDatabase()
+    template ??= createTemplate()
+    database ??= await postgres.newDatabase(await template)
     return database.url
   }
   return {
