@@ -257,10 +257,10 @@ it('erases an item with very many revisions by several entries, each from the la
     searches.mockClear()
     const { json } = await erasures(node, { ids: ['a', 'a'], dryRun })
     expect(json).toEqual({ status: true, items: 1, revisions, cursor: null })
-    if (dryRun) expect(new Set(iterations).size).toBe(iterations.length)
+    if (dryRun) expect([iterations.length, new Set(iterations).size]).toEqual([3, 3])
     // Each erasure of the range continues after the one before.
     const starts = searches.mock.calls.map(([, , { from }]) => from)
-    expect([starts.length, new Set(starts).size]).toEqual([3, 3])
+    expect(new Set(starts).size).toBe(starts.length)
   }
   expect((await node.send('GET', '/api/people/a')).json.item.n).toBe(revisions - 1)
   await node.close()
