@@ -91,6 +91,8 @@ export async function planErasure(
 ): Promise<PlannedErasure> {
   const item = await readErasedItem(store, db, of)
   const requested = positions ?? (await formerPositions(store, item, range ?? null, erasedInBatch))
+  const isErased = async (position: number) =>
+    erasedInBatch.has(position) || (await store.eraser(position)) !== null
   let isAll = range === undefined || requested.length < REVISIONS_PER_ERASURE
   let last = -1
   const erasable = new Set<number>()
@@ -113,10 +115,8 @@ export async function planErasure(
       )
     }
     if (position === item.current?.revision) throw currentRevision(item, position)
-    // The other positions were selected because they are not erased.
-    if (positions !== null) {
-      if (erasedInBatch.has(position) || (await store.eraser(position)) !== null) continue
-    }
+    // Positions that were not requested were selected because they are not erased.
+    if (positions !== null && (await isErased(position))) continue
     erasable.add(position)
     const attachment = findEntryAttachment(text)
     if (attachment === null) {
@@ -134,10 +134,7 @@ export async function planErasure(
     if (deletion !== null) erasable.add(deletion)
     freed.add(attachment.sha256)
   }
-  if (erasable.size > ENTRIES_MAX) {
-    const message = `one request may erase at most ${ENTRIES_MAX} revisions`
-    throw new LedgerError('UNIT_TOO_LARGE', message)
-  }
+  if (erasable.size > ENTRIES_MAX) throw tooManyAtOnce()
   if (erasable.size > 0) {
     const sorted = [...erasable].sort((a, b) => a - b)
     return { positions: sorted, freed: [...freed], last: isAll ? null : last }
@@ -262,6 +259,11 @@ async function formerPositions(
     return former.sort((a, b) => a - b).slice(0, REVISIONS_PER_ERASURE)
   }
   return former
+}
+
+function tooManyAtOnce(): LedgerError {
+  const message = `one request may erase at most ${ENTRIES_MAX} revisions`
+  return new LedgerError('UNIT_TOO_LARGE', message)
 }
 
 function tooMany(id: string): LedgerError {
