@@ -1,5 +1,11 @@
 import type { IncomingMessage } from 'node:http'
-import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
+import type {
+  FastifyReply,
+  FastifyRequest,
+  onRequestHookHandler,
+  onSendHookHandler,
+  RouteOptions,
+} from 'fastify'
 import { type Author, decodeAuthor } from '../base/author.ts'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
 import { TokenError } from './errors.ts'
@@ -102,8 +108,10 @@ export function registerAccessChecks(app: HttpApp, { tokens, signed }: AccessChe
     if (callers === null) return
     // Each route gets its own hook, because looking up the requirement for each request would cost more.
     const hook = required === 'public' ? publicHook : tokenHook(required, callers, lasting)
-    const first = isSigned && signed !== undefined ? signedHook(signed, hook) : hook
+    const acceptsSigned = isSigned && signed !== undefined
+    const first = acceptsSigned ? signedHook(signed, hook) : hook
     route.onRequest = [first, ...[route.onRequest ?? []].flat()]
+    if (acceptsSigned) route.onSend = [...[route.onSend ?? []].flat(), keepSignedFromCaches]
   })
 }
 
@@ -155,7 +163,6 @@ function signedHook(
     const isSigned = request.headers['signature-input'] !== undefined
     if (!isSigned || findToken(request) !== undefined) return hook.call(this, request, reply, done)
     request.caller = ANONYMOUS
-    keepFromCaches(request, reply)
     verify(request.raw).then(() => done(), done)
   }
 }
@@ -166,6 +173,15 @@ function signedHook(
  */
 function keepFromCaches({ headers }: FastifyRequest, reply: FastifyReply): void {
   if (headers.authorization === undefined) reply.header('cache-control', 'private')
+}
+
+/** The same for signed requests, even if the handler allows caches: `Vary` does not name the headers of a signature. */
+const keepSignedFromCaches: onSendHookHandler = ({ headers }, reply, payload, done) => {
+  const caching = String(reply.getHeader('cache-control') ?? '')
+  if (headers['signature-input'] !== undefined && !/private|no-store/.test(caching)) {
+    reply.header('cache-control', caching === '' ? 'private' : `private, ${caching}`)
+  }
+  done(null, payload)
 }
 
 function tokenHook(

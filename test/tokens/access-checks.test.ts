@@ -250,12 +250,27 @@ const start = (mount: (app: HttpApp) => void, required: TokenService | null = nu
       statusOf: {},
       refusalReply: statusFalseReply,
       register: async (app) => {
-        registerAccessChecks(app, { tokens: required })
+        registerAccessChecks(app, { tokens: required, signed: async () => {} })
         mount(app)
       },
     },
     { logger: pino({ level: 'silent' }), publicHosts: new Set() },
   )
+
+it('lets no shared cache give the reply to a signed request to anybody else', async () => {
+  const app = await start((app) => {
+    app.get('/tile', { config: { scope: 'ledger:read', signed: true } }, (_request, reply) =>
+      reply.header('cache-control', 'max-age=9, immutable').send('tile'),
+    )
+  }, tokens)
+  const signed = await app.inject({ url: '/tile', headers: { 'signature-input': 's=()' } })
+  const caching = signed.headers['cache-control']
+  expect([signed.body, caching]).toEqual(['tile', 'private, max-age=9, immutable'])
+  const authorization = `Bearer ${await tokenFor(EVERYTHING)}`
+  const other = await app.inject({ url: '/tile', headers: { authorization } })
+  expect(other.headers['cache-control']).toBe('max-age=9, immutable')
+  await app.close()
+})
 
 it('closes a stream when its token expires or is revoked', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
