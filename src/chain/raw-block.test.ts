@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { roundsOf } from '../../test/support/rounds.ts'
 import { decodeAuthor } from '../base/author.ts'
 import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, parseJson } from '../base/json.ts'
@@ -12,8 +13,8 @@ import { findItemId, type RawBlock, RawEntry, rawBlocks, rawEntry } from './raw-
 
 const SERVER_ID = 4_126
 const MANY = { serverId: SERVER_ID, blocksMax: 10 }
-const RUNS = 500
-const ENTRY_RUNS = 2_000
+const RUNS = roundsOf(500)
+const ENTRY_RUNS = roundsOf(2_000)
 
 /** The text of a block with these entries. Erased entries have no blind. */
 function blockText(entries: readonly string[], erased: readonly number[] = []): string {
