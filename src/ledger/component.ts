@@ -67,8 +67,8 @@ const DESCRIPTION = `A database of JSON objects in which every change is recorde
 hash-chained blocks.
 
 Every JSON reply carries \`status\`: \`true\`, or \`false\` with a \`code\` for programs and a \`message\` for
-people. Every change accepts an \`Idempotency-Key\`; items and attachments accept \`If-Match\` and
-\`If-None-Match\` with the \`ETag\` of a reply. Browsers can call the API only from pages of the same host.`
+people. Changes of databases, items and attachments accept an \`Idempotency-Key\`; items and attachments
+accept \`If-Match\` and \`If-None-Match\` with the \`ETag\` of a reply. Browsers can call the API only from pages of the same host.`
 
 const API_PAGE = {
   path: DOC_PATH,
