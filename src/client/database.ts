@@ -13,7 +13,7 @@ import {
   requireText,
   valueInvalid,
 } from './json-body.ts'
-import { jsonWithLists, malformed, readJson } from './reply.ts'
+import { jsonWithLists, jsonWithNumbers, malformed, readJson } from './reply.ts'
 import {
   type Call,
   formatPath,
@@ -81,6 +81,8 @@ export interface EraseOptions<Item> extends RequestOptions {
   readonly reason?: string
   readonly progress?: (erased: ErasedItems) => void
 }
+
+type ErasedPage = ErasedItems & { readonly cursor: string | null }
 
 const PAGE = 500
 const PAGE_MAX = 10_000
@@ -263,7 +265,7 @@ export class DatabaseClient<Item extends object> {
       at: requireHeightOrTime(at, 'at'),
     }
     const call = { method: 'GET', path: this.#path(), query, options: rest }
-    return (await this.#transport.read(call, readJson<{ count: number }>)).count
+    return (await this.#transport.read(call, jsonWithNumbers<{ count: number }>('count'))).count
   }
 
   /** Counts the items in groups, with sums, averages and extremes. */
@@ -322,7 +324,8 @@ export class DatabaseClient<Item extends object> {
     for (let cursor: string | null | undefined; cursor !== null; ) {
       const body = cursor === undefined ? selection : { ...selection, cursor }
       const call = { method: 'POST', path: '/api/config/erasures', body, options: { signal } }
-      const page = await this.#writer.write(call, readJson<ErasedItems & { cursor: string | null }>)
+      const convert = jsonWithNumbers<ErasedPage>('items', 'revisions')
+      const page = await this.#writer.write(call, convert)
       items += page.items
       revisions += page.revisions
       if (page.cursor !== null) progress?.({ items, revisions })

@@ -15,7 +15,7 @@ import {
   valueInvalid,
 } from './json-body.ts'
 import type { Operations } from './operations.ts'
-import { jsonWithLists, readDeclared, readJson } from './reply.ts'
+import { jsonWithLists, jsonWithNumbers, readDeclared, readJson } from './reply.ts'
 import {
   type ClientOptions,
   formatPath,
@@ -69,7 +69,8 @@ export class LedgerClient {
   /** Returns the server id of the node. A verifying client takes the id from the key. */
   async serverId(options: RequestOptions = {}): Promise<number> {
     if (this.#verification !== null) return this.#verification.serverId
-    this.#serverId ??= (await this.#send('GET /api/serverid', {}, options, readJson)).serverid
+    const convert = jsonWithNumbers<Operations['GET /api/serverid']['reply']>('serverid')
+    this.#serverId ??= (await this.#send('GET /api/serverid', {}, options, convert)).serverid
     return this.#serverId
   }
 

@@ -18,9 +18,18 @@ export async function readDeclared<Reply>(reply: Response): Promise<Reply> {
 
 /** Returns a function like `readJson` that also requires the members `names` to be lists. */
 export function jsonWithLists<Reply>(...names: readonly (keyof Reply)[]) {
+  return jsonWhere<Reply>((value) => names.every((name) => Array.isArray(value[name])))
+}
+
+/** Returns a function like `readJson` that also requires the members `names` to be numbers. */
+export function jsonWithNumbers<Reply>(...names: readonly (keyof Reply)[]) {
+  return jsonWhere<Reply>((value) => names.every((name) => typeof value[name] === 'number'))
+}
+
+function jsonWhere<Reply>(isWhole: (value: Reply) => boolean) {
   return async (reply: Response): Promise<Reply> => {
     const value = await readJson<Reply>(reply)
-    if (names.every((name) => Array.isArray(value[name]))) return value
+    if (isWhole(value)) return value
     throw malformed(reply)
   }
 }

@@ -116,7 +116,7 @@ it('reports a reply that does not come from a node', async () => {
   }
 })
 
-it('reports a reply in which the list is missing', async () => {
+it('reports a reply in which a list or number is missing', async () => {
   const node = await fakeNode(json(200, { status: true }))
   const ledger = new LedgerClient(node.url)
   const fruit = ledger.database('fruit')
@@ -129,6 +129,10 @@ it('reports a reply in which the list is missing', async () => {
     fruit.createAll([{}]),
     ledger.record([]),
     collected(ledger.log()),
+    ledger.serverId(),
+    fruit.count(),
+    fruit.aggregate(),
+    fruit.erase({ deleted: true }),
   ]
   for (const work of await Promise.allSettled(works)) {
     expect(work).toMatchObject({ reason: { code: 'REPLY_MALFORMED', status: 200 } })

@@ -192,6 +192,24 @@ class Failures(unittest.TestCase):
         fruit = self.node(reply(200, {"status": True}, ledger_position="1/4.0")).database("fruit")
         self.assertEqual(self.refusal_of(lambda: fruit.read("x")).code, "REPLY_MALFORMED")
 
+    def test_reports_a_reply_without_the_expected_members(self) -> None:
+        works: list[Callable[[LedgerClient], object]] = [
+            lambda ledger: ledger.server_id(),
+            lambda ledger: ledger.databases(),
+            lambda ledger: ledger.record([]),
+            lambda ledger: ledger.database("fruit").count(),
+            lambda ledger: ledger.database("fruit").aggregate(),
+            lambda ledger: list(ledger.database("fruit").history("x")),
+            lambda ledger: ledger.database("fruit").erase(deleted=True),
+        ]
+        for value in ({}, {"history": [{}], "groups": [7], "items": 1, "revisions": 1, "count": None}):
+            ledger = self.node(reply(200, {"status": True, **value}))
+            for work in works:
+                error = self.refusal_of(lambda: work(ledger))
+                self.assertEqual((error.code, error.status), ("REPLY_MALFORMED", 200))
+        pages = [reply(200, {"status": True, "serverid": 7}), reply(200, {"status": True, "changes": [{}]})]
+        self.assertEqual(self.refusal_of(lambda: list(self.node(*pages).log())).code, "REPLY_MALFORMED")
+
     def test_reads_a_refusal_that_a_proxy_has_compressed(self) -> None:
         self.assertIsNone(self.node(compressed).database("fruit").read("plum"))
 

@@ -9,7 +9,7 @@ from typing import Any, Iterator, Sequence
 
 from .errors import LedgerError, is_transient
 from .json_body import require_list, require_text
-from .transport import Call, Transport, path_of, require_name
+from .transport import Call, Transport, path_of, reading, require_name
 
 #: Maximum seconds without data. A node sends heartbeats more often.
 SILENCE_MAX = 60.0
@@ -71,9 +71,10 @@ def log_of(
     begin: str | None = require_text(query["from"], "begin")
     while begin is not None:
         page = transport.read(Call("GET", path, {**query, "db": names, "from": begin})).json()
-        for each in page["changes"]:
-            yield Change(str(each["position"]), int(each["timestamp"]), dict(each["entry"]))
-        begin = None if page["next"] is None else str(page["next"])
+        with reading():
+            found = [_change_of(each) for each in page["changes"]]
+            begin = None if page["next"] is None else str(page["next"])
+        yield from found
 
 
 def _events_in(response: HTTPResponse) -> Iterator[tuple[str, str]]:
@@ -105,7 +106,10 @@ def _events_in(response: HTTPResponse) -> Iterator[tuple[str, str]]:
 
 def _change_in(data: str) -> Change:
     try:
-        value = json.loads(data)
-        return Change(str(value["position"]), int(value["timestamp"]), dict(value["entry"]))
+        return _change_of(json.loads(data))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise LedgerError("REPLY_MALFORMED", 200, "an event is not a change") from error
+
+
+def _change_of(value: Any) -> Change:
+    return Change(str(value["position"]), int(value["timestamp"]), dict(value["entry"]))

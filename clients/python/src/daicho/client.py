@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 from .changes import Change, changes_of, log_of
 from .database import Database
 from .json_body import require_list, require_object, require_state, value_invalid
-from .transport import NOTHING, Call, Query, Token, Transport, path_of, system_chance
+from .transport import NOTHING, Call, Query, Token, Transport, path_of, reading, system_chance
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class LedgerClient:
 
     def server_id(self) -> int:
         """Returns the server id of the node."""
-        return int(self.request("GET", "/api/serverid")["serverid"])
+        value = self.request("GET", "/api/serverid")
+        with reading():
+            return int(value["serverid"])
 
     def verifier_key(self) -> str:
         """Returns the key that verifies the proofs of the node.
@@ -64,7 +66,8 @@ class LedgerClient:
     def databases(self, *, at: int | str | None = None) -> list[str]:
         """Returns the names of the databases; with tokens, only the databases that the token can read. For `at`, see `Database.read`."""
         reply = self.request("GET", "/api/dbs", query={"at": require_state(at)})
-        return [str(name) for name in reply["dbs"]]
+        with reading():
+            return [str(name) for name in reply["dbs"]]
 
     def database(self, name: str) -> Database:
         """Returns the database `name`. Sends no request."""
@@ -86,9 +89,10 @@ class LedgerClient:
         """
         entries = [require_object(change, "change") for change in require_list(changes, "changes")]
         value = self.request("POST", "/api/ledgers", body={"entries": entries}, reason=reason)
-        block = value["block"]
-        ids = [each["id"] for each in value["results"]]
-        return Recorded(int(block["height"]), str(block["id"]), ids)
+        with reading():
+            block = value["block"]
+            ids = [each["id"] for each in value["results"]]
+            return Recorded(int(block["height"]), str(block["id"]), ids)
 
     def changes(
         self, *, since: str = "now", databases: Sequence[str] = (), by: str | None = None

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Union
 from .attachments import Attachments
 from .errors import LedgerError
 from .json_body import json_text, require_count, require_list, require_object, require_state, require_text, value_invalid
-from .transport import NOTHING, Call, Reply, Transport, malformed, path_of, require_name
+from .transport import NOTHING, Call, Reply, Transport, malformed, path_of, reading, require_name
 
 #: An item: any JSON object. Items from a node have an `id`.
 Item = Dict[str, Any]
@@ -207,7 +207,8 @@ class Database:
         """Returns the number of items, or of the items that match `where`. For `at`, see `read`."""
         query = {"count": True, "limit": 1, "filter": _filter_text(where, None, None), "at": require_state(at)}
         value = self._transport.read(Call("GET", self._path, query)).json()
-        return int(value["count"])
+        with reading():
+            return int(value["count"])
 
     def aggregate(
         self,
@@ -231,15 +232,16 @@ class Database:
         }
         query.update(db=self.name, filter=_filter_text(where, None, None), at=require_state(at))
         value = self._transport.read(Call("GET", "/api/config/aggregate", query)).json()
-        groups = [
-            Group(
-                dict(each["group"]),
-                int(each["count"]),
-                *(dict(each.get(name, {})) for name in ("sum", "avg", "min", "max")),
-            )
-            for each in _list_in(value, "groups")
-        ]
-        return Aggregate(groups, int(value["height"]), bool(value["consistent"]))
+        with reading():
+            groups = [
+                Group(
+                    dict(each["group"]),
+                    int(each["count"]),
+                    *(dict(each.get(name, {})) for name in ("sum", "avg", "min", "max")),
+                )
+                for each in _list_in(value, "groups")
+            ]
+            return Aggregate(groups, int(value["height"]), bool(value["consistent"]))
 
     def history(self, id: str) -> Iterator[Revision]:
         """Yields all revisions of the item, oldest first, even if it was deleted."""
@@ -250,15 +252,17 @@ class Database:
             reply, limit = self._transport.read_page(call, limit)
             page = reply.json()
             for each in _list_in(page, "history"):
-                yield Revision(
-                    str(each["position"]),
-                    int(each["timestamp"]),
-                    str(each["method"]),
-                    each.get("item"),
-                    each.get("erased") is True,
-                    each.get("by"),
-                    each.get("reason"),
-                )
+                with reading():
+                    revision = Revision(
+                        str(each["position"]),
+                        int(each["timestamp"]),
+                        str(each["method"]),
+                        each.get("item"),
+                        each.get("erased") is True,
+                        each.get("by"),
+                        each.get("reason"),
+                    )
+                yield revision
             cursor = page.get("cursor")
             if cursor is None:
                 return
@@ -307,8 +311,9 @@ class Database:
         erased = Erased(0, 0)
         while True:
             page = self._transport.write(Call("POST", "/api/config/erasures", body=body)).json()
-            erased = Erased(erased.items + int(page["items"]), erased.revisions + int(page["revisions"]))
-            cursor = page.get("cursor")
+            with reading():
+                erased = Erased(erased.items + int(page["items"]), erased.revisions + int(page["revisions"]))
+                cursor = page["cursor"]
             if cursor is None:
                 return erased
             if cursor == body.get("cursor"):

@@ -12,9 +12,10 @@ import time
 import urllib.error
 import urllib.request
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.client import HTTPException, HTTPResponse
-from typing import Any, Callable, Mapping, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, Sequence, Union
 from urllib.parse import quote, unquote, urlsplit
 
 from .errors import LedgerError, is_transient
@@ -329,6 +330,15 @@ def _json_or_none(content: bytes) -> Any:
 def malformed(status: int, retry_after: float | None = None) -> LedgerError:
     """Returns the error for a reply that does not come from a node."""
     return LedgerError("REPLY_MALFORMED", status, f"the reply ({status}) does not come from a node", retry_after)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raises LedgerError, REPLY_MALFORMED, if the block reads a member that is missing or has another type."""
+    try:
+        yield
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        raise malformed(200) from None
 
 
 def system_chance() -> float:
