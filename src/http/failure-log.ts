@@ -14,12 +14,16 @@ import { readAddress } from './throttle.ts'
  */
 const DISCONNECTED = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'SEARCH_INTERRUPTED'])
 
-/** Logs the denials of a listener, and its failures, each once, because one failure, e.g. of the disk, may cause thousands of refusals. */
+/** Time after which a failure is logged again, in milliseconds. Constants are used for every overload of the process. */
+const REPEAT_MS = 3_600_000
+
+/** Logs the denials of a listener, and its failures, each once an hour, because one failure, e.g. of the disk, may cause thousands of refusals. */
 export class FailureLog {
   readonly #component: HttpComponent
   readonly #logger: FastifyBaseLogger
   readonly #denials: Denials
-  readonly #logged = new WeakSet<Error>()
+  /** With the time from which each may be logged again. */
+  readonly #logged = new WeakMap<Error, number>()
   /** By code, so that a flood of refusals cannot hide another failure. */
   readonly #lines = new Map<string, LineLimit>()
   /** Whether the listener is closing. Then failures that need an operator otherwise are expected. */
@@ -59,8 +63,9 @@ export class FailureLog {
     const failure = error instanceof Error ? error : new Error(String(error))
     // A refusal that was caused by an earlier failure has this failure as its cause.
     const root = failure.cause instanceof CodedError ? failure.cause : failure
-    if (this.#logged.has(root)) return refusal
-    this.#logged.add(root)
+    const nowMs = performance.now()
+    if (nowMs < (this.#logged.get(root) ?? 0)) return refusal
+    this.#logged.set(root, nowMs + REPEAT_MS)
     this.#write(request, failure, refusal)
     return refusal
   }
