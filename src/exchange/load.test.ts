@@ -3,11 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { HandClock, startLedgerNode } from '../../test/support/ledger-node.ts'
 import { CodedError } from '../base/coded-error.ts'
 import type { Operation } from '../ledger/core.ts'
+import { IDEMPOTENCY_RECORDS_KEPT_MS } from '../storage/index.ts'
 import { BATCH_RECORDS } from './batch.ts'
 import type { ConflictPolicy } from './choices.ts'
 import type { RevisionRecord, SourceRecord } from './formats/record.ts'
 import { type LoadOptions, loadRecords } from './load.ts'
-import type { LoadCounts, LoadPosition, LoadRefusal } from './progress.ts'
+import { type LoadCounts, type LoadPosition, LoadProgress, type LoadRefusal } from './progress.ts'
 import { type LoadTarget, serviceTarget } from './target.ts'
 
 async function* pages(
@@ -333,5 +334,29 @@ it('loads each batch into one block of a ledger, with attachments, and a repeate
   const attached = await service.attachments.read('fruit', 'new1', 'note.txt')
   expect(attached).toMatchObject({ length: 5, content_type: 'text/plain' })
   await load(target, records)
+  expect(await service.read.chainSize()).toEqual(size)
+})
+
+it('creates no item twice, even if it is resumed after a day, and an item with a generated id has changed', async () => {
+  const clock = new HandClock()
+  const { service } = await startLedgerNode({ clock })
+  const target = serviceTarget(service)
+  const records: SourceRecord[] = [1, 2].map((line) => ({
+    ...{ kind: 'item', line, item: { line }, attachments: [] },
+  }))
+  const progress = new LoadProgress()
+  const stopped = await load(target, records, {
+    async write(note) {
+      if ('isRecorded' in note) throw new Error('the process was killed')
+      progress.add(note)
+    },
+  })
+  expect(String(stopped.error)).toContain('the process was killed')
+  clock.time += 2 * IDEMPOTENCY_RECORDS_KEPT_MS
+  const changed = { kind: 'update_item', db: 'fruit', id: 'new1', text: '{"id":"new1"}' } as const
+  await target.record([changed], 'change')
+  const size = await service.read.chainSize()
+  const resumed = await load(target, records, { progress, onConflict: 'skip' })
+  expect(resumed.counts).toMatchObject({ created: 0, skipped: 2 })
   expect(await service.read.chainSize()).toEqual(size)
 })

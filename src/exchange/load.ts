@@ -78,6 +78,11 @@ export class LoadError extends Error {
   }
 }
 
+interface PlannedBatch {
+  readonly number: number
+  readonly changes: readonly PlannedChange[]
+}
+
 /** Thrown to end the load early. The message is the reason. */
 class Stop extends Error {}
 
@@ -275,7 +280,11 @@ class Loader {
    * Records the changes of a batch, as planned by `earlier` if an earlier run has sent the batch. Returns the decision
    * about each change.
    */
-  async #recordChanges(batch: Batch, earlier: string | null): Promise<readonly ChangeDecision[]> {
+  async #recordChanges(
+    { number, changes: planned }: Batch,
+    earlier: string | null,
+  ): Promise<readonly ChangeDecision[]> {
+    const batch = { number, changes: earlier === null ? planned : planned.map(withCheckedId) }
     if (earlier !== null) {
       const decisions = parseDecisions(earlier)
       if (await this.#repeat(batch, decisions)) return decisions
@@ -300,7 +309,7 @@ class Loader {
   }
 
   /** Sends a batch of an earlier run again. Returns false if the batch was not recorded and conflicts with the ledger. */
-  async #repeat(batch: Batch, decisions: readonly ChangeDecision[]): Promise<boolean> {
+  async #repeat(batch: PlannedBatch, decisions: readonly ChangeDecision[]): Promise<boolean> {
     const { number } = batch
     const changes = changesFor(batch.changes, decisions)
     const digest = hashChanges(changes)
@@ -323,17 +332,12 @@ class Loader {
    * missing item. `isRepeated`: an earlier run has sent them, so only a success or a conflict shows the outcome.
    */
   async #sendChanges(
-    { number, changes: all }: Batch,
+    { number, changes: all }: PlannedBatch,
     changes: readonly PlannedChange[],
     digest: string,
     isRepeated: boolean,
   ): Promise<CodedError<string> | null> {
-    const unit = changes.map(({ operation }) =>
-      // The ledger must check the ids of items that an earlier run may have created.
-      operation.kind === 'create_item' && isRepeated
-        ? { ...operation, assigned: false }
-        : operation,
-    )
+    const unit = changes.map(({ operation }) => operation)
     try {
       await this.#target.record(unit, `${this.#options.loadId}-${number}-${digest}`)
     } catch (error) {
@@ -452,4 +456,11 @@ function findCode(error: unknown): string | null {
 function isAttachmentError(error: unknown): error is CodedError<string> {
   const code = findCode(error) ?? ''
   return code.startsWith('ATTACHMENT_') || code === 'ITEM_NOT_FOUND'
+}
+
+/** Returns a change whose id the ledger checks, even if it was generated: an earlier run may have created the item. */
+function withCheckedId(change: PlannedChange): PlannedChange {
+  const { operation } = change
+  if (operation.kind !== 'create_item') return change
+  return { ...change, operation: { ...operation, assigned: false } }
 }
