@@ -330,6 +330,20 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     await expect(store.maintain()).rejects.toMatchObject(refused)
   })
 
+  it('reads the items of a small database without those of a large one', async () => {
+    const location = await newDatabase()
+    await open(location)
+    const connection = await Connection.open({ url: location, durable: true })
+    onTestFinished(() => connection.close())
+    const plan = await connection.script(`INSERT INTO items (created, db, id, revision, item)
+        SELECT n, CASE WHEN n < 19000 THEN 0 ELSE 7 END, n, n, '{}' FROM generate_series(1, 20000) AS g (n);
+      ANALYZE items;
+      PREPARE page (int8, int8, int8) AS
+        SELECT id FROM items WHERE db = $1 AND created > $2 ORDER BY created LIMIT $3;
+      EXPLAIN EXECUTE page (7, 0, 100)`)
+    expect(JSON.stringify(plan.at(-1))).toContain('items_in_order')
+  })
+
   it('a frozen reader sees the old state while blocks are appended', async () => {
     const location = await newDatabase()
     const store = await open(location)

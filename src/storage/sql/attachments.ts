@@ -20,6 +20,8 @@ import {
 
 const COLUMNS = 'position, name, content_type, length, sha256'
 const ALL_COLUMNS = `${COLUMNS}, db, id, ended`
+/** The position without its index: PostgreSQL would read all attachments in its order to find those of one item. */
+const UNINDEXED = 'position + 0'
 const NAMED = '(SELECT created FROM databases WHERE name = $1)'
 /** The current attachments of item $2 of the database named $1. There are none if the item does not exist. */
 const CURRENT = `SELECT ${COLUMNS} FROM attachments WHERE db = ${NAMED} AND id = $2 AND ended IS NULL
@@ -41,11 +43,11 @@ const STATEMENTS = {
     WHERE sha256 > $1 ORDER BY sha256, length LIMIT $2`,
   countBlobs: `SELECT count(*), CAST(coalesce(sum(length), 0) AS bigint)
     FROM (SELECT DISTINCT sha256, length FROM attachments) AS blobs`,
-  namedAt: 'SELECT position FROM attachments WHERE sha256 = $1 ORDER BY position LIMIT 1',
+  namedAt: `SELECT position FROM attachments WHERE sha256 = $1 ORDER BY ${UNINDEXED} LIMIT 1`,
   at: `SELECT ${ALL_COLUMNS} FROM attachments WHERE position = $1`,
   formerOfItem: `SELECT ${ALL_COLUMNS} FROM attachments WHERE db = $1 AND id = $2
-    AND (ended IS NOT NULL OR position < $3) AND position >= $4 AND position < $5
-    ORDER BY position LIMIT $6`,
+    AND (ended IS NOT NULL OR position < $3) AND ${UNINDEXED} >= $4 AND ${UNINDEXED} < $5
+    ORDER BY ${UNINDEXED} LIMIT $6`,
   endedBy: 'SELECT position FROM attachments WHERE sha256 = $1 AND ended = $2',
 } as const
 
