@@ -162,7 +162,10 @@ const READS: readonly Request['kind'][] = [
 ]
 
 function isRead(request: Request): boolean {
-  if (request.kind === 'ask') return !request.calls.some(({ writes }) => writes)
+  if (request.kind === 'ask') {
+    // The historian lists the events of a transaction.
+    return !request.calls.some(({ writes, kind }) => writes || kind === 'event')
+  }
   return READS.includes(request.kind)
 }
 

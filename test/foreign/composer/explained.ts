@@ -34,10 +34,13 @@ export const DENIED_CHANGE = 'a denied change of a resource that the caller may 
 const bothFail = ({ composerError, daichoError }: Seen) =>
   composerError !== null && daichoError !== null
 
-/** Whether daicho allows less than Composer: it refuses, or leaves out resources. */
+/** Whether daicho allows less than Composer: it refuses, or leaves out resources, or counts fewer. */
 const isStricter = ({ composerError, daichoError, composer, daicho }: Seen) =>
   composerError === null &&
-  (daichoError !== null || daicho.length < composer.length || daicho === 'false')
+  (daichoError !== null ||
+    daicho.length < composer.length ||
+    (daicho.length === composer.length && daicho < composer) ||
+    daicho === 'false')
 
 const composerOnlyFails = ({ composerError, daichoError }: Seen) =>
   composerError !== null && daichoError === null
@@ -143,9 +146,9 @@ const ACCEPTED: readonly (readonly [key: string, path: string, pattern: RegExp])
     /(?:rule |\()¶(?:class|default|enum|import|this|null|true|false)\b/,
   ],
   [
-    'a condition in newer JavaScript, such as an arrow function',
+    'a condition in newer JavaScript, such as an arrow function or `f(a, )`',
     '.acl',
-    /condition: \([^\n]*(?:=¶>|=>)/,
+    /condition: \([^\n]*(?:=¶>|=>|, *¶\))/,
   ],
   [
     'a `//` comment in a condition, on the line of the `)` after it',
@@ -250,6 +253,12 @@ export const EXPLANATIONS: readonly Explanation[] = [
         return new Set(made).size < made.length
       })
     },
+  ],
+  [
+    'an enum with a value that is no text, with `validate: false`',
+    (seen) =>
+      seen.code.includes('validate: false') &&
+      failsAlone('daicho', /has value .* expected type/)(seen),
   ],
   [
     'getAssetRegistry of a participant',
