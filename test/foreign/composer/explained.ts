@@ -157,9 +157,9 @@ const ACCEPTED: readonly (readonly [key: string, path: string, pattern: RegExp])
     /(?:rule |\()¶(?:class|default|enum|import|this|null|true|false)\b/,
   ],
   [
-    'a condition in newer JavaScript, such as an arrow function or `f(a, )`',
+    'a condition in newer JavaScript, such as an arrow function, `f(a, )` or `a ** b`',
     '.acl',
-    /condition: \([^\n]*(?:=¶>|=>|, *¶\))/,
+    /condition: \([^\n]*(?:=¶>|=>|, *¶\)|\*¶\*)/,
   ],
   [
     'a `//` comment in a condition, on the line of the `)` after it',
