@@ -144,7 +144,7 @@ export class DaichoSide implements Side {
         const filter = encodeURIComponent('{"order":"transactionId DESC","limit":1}')
         const [record] = await this.#send(null, 'GET', `/system/historian?filter=${filter}`)
         // Without a declared result, daicho replies with the transaction.
-        const returned = type.startsWith('org.oracle.') ? (reply ?? null) : null
+        const returned = reply?.$class === type ? null : (reply ?? null)
         return withoutIds({ returned, events: record.eventsEmitted }, record.transactionId)
       }
     }
