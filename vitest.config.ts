@@ -57,8 +57,8 @@ export default defineConfig({
     // These bounds only end a hanging test. A busy machine may pause for a minute.
     testTimeout: 600_000,
     hookTimeout: 600_000,
-    // One more than the processors of a small machine, because many tests wait for disks, browsers and sockets.
-    maxWorkers: 3,
+    // Two more than the processors of a small machine, because many tests wait for disks, browsers and sockets.
+    maxWorkers: 4,
     expect: { poll: { timeout: 250_000 } },
     sequence: { sequencer: LongestFirst },
   },
