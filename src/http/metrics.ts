@@ -163,7 +163,7 @@ function formatNumber(value: number): string {
  *
  * The label `route` is the route's pattern, never the path or query, so that the number of labels is limited and no
  * label contains a secret. Requests without a route have the label `none`. `isPublic`: anyone may read the metrics, so
- * they do not show what happens on other listeners.
+ * they omit the denials of all listeners.
  */
 export function registerMetrics(app: HttpApp, registry: Registry, isPublic = false): void {
   const requests = new RequestMetrics(registry)

@@ -319,7 +319,7 @@ export function csvRow(columns: readonly Column[], item: JsonObject): string {
 
 /** Returns the header for `columns`, each with its type. Errors: InputError. */
 export function csvHeader(columns: readonly Column[]): string {
-  // In quotes, another separator cannot be taken for the one of the table.
+  // `findSeparator` ignores separators in quotes.
   const names = columns.map(({ name, type }) => quoteCell(`${name}:${type}`, /[",;|\t\r\n]/))
   const header = names.join(',')
   // Without a byte order mark, a NUL among the first two bytes would mean UTF-16.

@@ -211,7 +211,7 @@ async function storeWith(...blocks: (readonly Entry[])[]): Promise<Store> {
   return store
 }
 
-/** Counts what a bulk erasure would erase. */
+/** Returns the counts of a bulk erasure without erasing. */
 function counted(store: Store, where: string | null) {
   const deps = { store, onErased: () => {} } as unknown as Parameters<typeof eraseItems>[0]
   const filter = where === null ? null : parseFilter({ filter: `{"where":${where}}` })

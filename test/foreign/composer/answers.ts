@@ -1,6 +1,6 @@
 import type { Case, Request } from './generate.ts'
 
-/** What a request returned, or the class of its error and its message. */
+/** The result of a request, or the class of its error and its message. */
 export type Answer =
   | { readonly ok: unknown }
   | { readonly failed: string; readonly message: string }

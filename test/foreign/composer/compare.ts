@@ -89,7 +89,7 @@ async function compareRequest(
     const isError = errorText(composer, call) !== null && errorText(daicho, call) !== null
     const differs = !isError || confirmed?.isDifferent === true
     isDifferent ||= differs
-    // Later calls read what this call wrote, and later events have other numbers.
+    // Later calls read the writes of this call, and later events have other numbers.
     if (differs && request.kind === 'ask' && call !== null) {
       const { writes = false, kind } = request.calls[call] ?? {}
       if (writes || kind === 'event') break
@@ -125,7 +125,7 @@ async function confirmBoth(
     const isListed = (by: string | null) => isFound(side, type, id, network, by)
     const reported = classify(error)
     if (reported === 'missing') {
-      // A rule with a transaction can deny what the caller may read outside of the transaction.
+      // A rule with a transaction can deny a read that is allowed outside of the transaction.
       const isDenied = errorText(composer, call)?.includes(
         `'READ' access to resource '${type}#${id}'`,
       )
@@ -255,7 +255,7 @@ export async function shrink(
   return { network: best, difference }
 }
 
-/** Returns what a smaller case must keep of a difference. */
+/** Returns the part of a difference that a smaller case must keep. */
 function kind({ request, composer, daicho }: Difference): string {
   const shown = (answer: Answer) => ('failed' in answer ? answer.failed : 'ok')
   return [request?.kind, shown(composer), shown(daicho)].join()

@@ -72,7 +72,7 @@ export async function finishLogin(base: string, offer: SignInOffer): Promise<Ren
   sessionStorage.removeItem(STARTED)
   history.replaceState(null, '', base + (started.hash ?? ''))
   const [code, error] = [query.get('code'), query.get('error')]
-  // Another page may have sent the user here, with the code of another account or with a message of its own.
+  // Another page may have sent the user here, with the code of another account or with its own message.
   if (started.state !== state || (code ?? error) === null) {
     throw new TypeError('this page did not start this sign-in; sign in again')
   }

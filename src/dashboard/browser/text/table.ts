@@ -92,7 +92,7 @@ export function formatCsv(
 function formatCell(value: unknown, separator: string): string {
   if (value === undefined || value === null) return ''
   const text = typeof value === 'string' ? withoutFormula(value) : JSON.stringify(value)
-  // In a header, other separators could be taken for the one of the table.
+  // In a header, a program that guesses the separator must find only this one.
   const isPlain = !/["\r\n]/.test(text) && !(separator === ',' ? /[,;|\t]/ : /\t/).test(text)
   return isPlain ? text : `"${text.replaceAll('"', '""')}"`
 }
