@@ -46,7 +46,7 @@ beforeAll(async () => {
 
 /** Paths whose successful replies are not JSON, because other specifications define their format. */
 const IN_OTHER_FORMS =
-  /^GET \/+api\/+(ledgers\/+(\d+|witness)\/+(checkpoint|state|vkey|tile\/)|[^/?]+\/+[^/?]+\/+proof)/
+  /^GET \/+api\/+(ledgers\/+(\d+|witness)\/+(checkpoint|state|vkey|tile\/)|[^/?]+\/+[^/?]+\/+proof|[^?]*\?(.*&)?proof=)/
 
 /** Checks what every reply must fulfil. Needs the method, because replies to HEAD have no body. */
 function expectSound(
@@ -101,17 +101,25 @@ it('never returns a 5xx and always returns a boolean status, for valid, wrong an
   const requests = requestsOf(document, { ...known, serverid })
   const methods = fc.constantFrom('GET', 'HEAD', 'PUT', 'OPTIONS', 'TRACE', 'PROPFIND', 'DELETE')
   const anyRequest = fc.oneof(
-    { weight: 20, arbitrary: requests },
+    { weight: 10, arbitrary: requests },
+    { weight: 10, arbitrary: requestsOf(document, { ...known, serverid }, true) },
     // Known paths with other methods.
     fc.tuple(requests, methods).map(([request, method]) => ({ ...request, method })),
   )
-  await ledger.service.write.createDatabase('a')
-  await ledger.service.write.createItems('a', [{ id: 'x' }, { id: 'y', list: [1] }])
+  const { read, write } = ledger.service
+  const fill = async () => {
+    await write.createDatabase('a')
+    await write.createItems('a', [{ id: 'x' }, { id: 'y', list: [1] }])
+  }
+  let runs = 0
   let sent = 0
   let succeeded = 0
   await fc.assert(
     fc.asyncProperty(fc.array(anyRequest, { minLength: 5, maxLength: 20 }), async (list) => {
       clock.time += 1
+      runs += 1
+      // A request may have deleted the database, and then most changes would fail.
+      if (!(await read.databases()).includes('a')) await fill()
       // Sends the requests concurrently, so that they share blocks and depend on each other.
       const replies = await Promise.all(list.map((request) => inject(app, request)))
       sent += replies.length
@@ -133,8 +141,7 @@ it('never returns a 5xx and always returns a boolean status, for valid, wrong an
   await app.close()
   const { finding, entries } = await verifyFolder(folder)
   expect(finding).toBeNull()
-  // Three entries were stored before the requests. A request that deletes the database makes most later changes fail.
-  expect(entries).toBeGreaterThan(3)
+  expect(entries).toBeGreaterThan(runs / 10)
 })
 
 let node: LedgerNode
