@@ -232,7 +232,7 @@ const LINES_MAX: Readonly<Record<string, number>> = {
   filter: 1_190,
   gateway: 2_590,
   'guarded-path': 230,
-  http: 3_660,
+  http: 3_780,
   ledger: 19_520,
   network: 10_700,
   'rate-feed': 1_700,

@@ -23,6 +23,9 @@ export interface ConverterDependencies {
   readonly workerLimits?: WorkerLimits
 }
 
+/** Maximum number of forms of the maximum size in memory. */
+const FORMS_MAX = 16
+
 /** Links in the header of the pages. */
 const LINKS = [
   { href: '/page', text: 'Image to spreadsheet', japanese: '画像を表計算に' },
@@ -44,7 +47,11 @@ export function converterComponent(deps: ConverterDependencies): HttpComponent {
   const workers = new ConversionWorkers(deps.workerLimits ?? WORKER_LIMITS)
   return {
     name: 'converter',
-    limits: { bodyBytesMax: FORM_BYTES_MAX, requestTimeoutMs: 120_000 },
+    limits: {
+      bodyBytesMax: FORM_BYTES_MAX,
+      bodiesBytesMax: FORMS_MAX * FORM_BYTES_MAX,
+      requestTimeoutMs: 120_000,
+    },
     sameOriginOnly: false,
     statusOf: converterStatuses,
     refusalReply: statusFalseReply,

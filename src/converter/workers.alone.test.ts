@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { buffer } from 'node:stream/consumers'
 import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -58,7 +59,8 @@ describe('conversion workers', () => {
       // The limit is set for a process of its own, in which `workers` starts with no descriptor left.
       const program = `
         import { closeSync, openSync } from 'node:fs'
-        import { buffer } from 'node:stream/consumers'
+        import { once } from 'node:events'
+import { buffer } from 'node:stream/consumers'
         import { ConversionWorkers, WORKER_LIMITS } from ${JSON.stringify(import.meta.resolve('./workers.ts'))}
         const workers = new ConversionWorkers({ ...WORKER_LIMITS, workers: 1, queueMax: 0 })
         const job = { bytes: Buffer.from(process.argv[1], 'base64'), name: 'a.png', cellsMax: 1e6, product: 'preview',
@@ -113,6 +115,43 @@ describe('conversion workers', () => {
     const { product } = await workersWith({ stallMs: 1 }).start(job(LARGE), forever())
     const error = await new Promise((resolve) => product.once('error', resolve))
     expect(error).toMatchObject({ message: 'the product was not read in time' })
+  })
+
+  it('conversion workers abort workbooks that clients have read too slowly for 10 s as soon as another job waits', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const workers = workersWith({ workers: 2 })
+    const slow = await Promise.all([1, 2].map(() => workers.start(job(LARGE), forever())))
+    const ends = slow.map(({ product }) => once(product, 'error'))
+    for (const { product } of slow) {
+      while (product.readableLength < product.readableHighWaterMark) await setImmediate()
+    }
+    vi.advanceTimersByTime(60_000)
+    expect(slow.map(({ product }) => product.destroyed)).toEqual([false, false])
+    const waiting = workers.start(job(), forever())
+    await setImmediate()
+    vi.advanceTimersByTime(2_000)
+    const message = 'the product was read too slowly, and other jobs wait'
+    const expected = [expect.objectContaining({ message })]
+    expect(await Promise.all(ends)).toEqual([expected, expected])
+    expect((await buffer((await waiting).product)).subarray(0, 2).toString()).toBe('PK')
+  })
+
+  it('conversion workers queue `queueMax` jobs of each client, and give the next worker to another client than before', async () => {
+    const workers = workersWith({ workers: 1, queueMax: 2 })
+    const start = (client: string) =>
+      workers.start(job({ width: '3' }), forever(), () => {}, client)
+    const first = await start('a')
+    const order: string[] = []
+    const finished = ['a', 'a', 'b', 'b'].map(async (client) => {
+      const { product } = await start(client)
+      order.push(client)
+      await buffer(product)
+    })
+    await expect(start('a')).rejects.toMatchObject({ code: 'BUSY' })
+    await buffer(first.product)
+    await Promise.all(finished)
+    expect(order).toEqual(['b', 'a', 'b', 'a'])
   })
 
   it('conversion workers abort a job that takes longer than `conversionMs`', async () => {

@@ -14,7 +14,7 @@ import type { Grid } from './options.ts'
 export interface WorkerLimits {
   /** Maximum number of concurrent conversions. */
   readonly workers: number
-  /** Maximum number of queued conversions. */
+  /** Maximum number of queued conversions of a client. */
   readonly queueMax: number
   /** Maximum time that a conversion waits for a worker, in milliseconds. */
   readonly queueMs: number
@@ -60,6 +60,11 @@ export const WORKER_ENVIRONMENT: Readonly<Record<string, string>> = {
 }
 /** Maximum cells of a job. After a larger job, its worker is not reused, because it keeps too much memory. */
 const CELLS_KEPT_MAX = 1_000_000
+/** While a job waits, the interval of the search for products with slow readers. */
+const SEARCH_MS = 1_000
+/** A reader is slow if the product has waited SLOW_MS for it, and it has read less than SLOW_BYTES_PER_MS meanwhile. */
+const SLOW_MS = 10_000
+const SLOW_BYTES_PER_MS = 64
 /** Signals of a crash. A crash is reported as an error of the image, because it would crash the next worker too. */
 const CRASH_SIGNALS: ReadonlySet<string> = new Set(
   'SIGABRT SIGBUS SIGFPE SIGILL SIGSEGV SIGTRAP'.split(' '),
@@ -94,14 +99,17 @@ export class ConversionWorkers {
 
   /**
    * Starts a conversion, and resolves when the image is decoded. To abort the conversion, destroy the product or abort
-   * `signal`. Errors: ConverterError; the reason of `signal`; Error for an unexpected failure of the worker.
+   * `signal`. Jobs of several clients take turns. Errors: ConverterError; the reason of `signal`; Error for an
+   * unexpected failure of the worker.
    */
   async start(
     job: Job,
     signal: AbortSignal,
     onRows: OnRows = () => {},
+    client = '',
   ): Promise<{ readonly plan: ConversionPlan; readonly product: Readable }> {
-    await this.#acquire(signal)
+    const search = setInterval(() => this.#abortSlowReader(), SEARCH_MS)
+    await this.#acquire(signal, client).finally(() => clearInterval(search))
     const product = this.#openProduct(signal, onRows)
     const onAbort = () => product.destroy(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
@@ -109,9 +117,15 @@ export class ConversionWorkers {
     return { plan: await product.begin(job), product }
   }
 
-  async #acquire(signal: AbortSignal): Promise<void> {
+  /** Aborts a product whose slow reader makes another job wait. */
+  #abortSlowReader(): void {
+    const slow = [...this.#running.keys()].find((product) => product.hasSlowReader)
+    slow?.destroy(new Error('the product was read too slowly, and other jobs wait'))
+  }
+
+  async #acquire(signal: AbortSignal, client: string): Promise<void> {
     const waiting = AbortSignal.any([signal, AbortSignal.timeout(this.#limits.queueMs)])
-    const hasPermit = await this.#semaphore.acquire(waiting).catch(() => {
+    const hasPermit = await this.#semaphore.acquire(waiting, client).catch(() => {
       signal.throwIfAborted()
       return false
     })
@@ -221,6 +235,9 @@ class Product extends Readable {
   #stall: NodeJS.Timeout | undefined
   #grid: Grid = { columns: 0, rows: 0 }
   #received = 0
+  /** Milliseconds that the product has waited for its reader, and since when it waits now. */
+  #waitedMs = 0
+  #waitsSinceMs: number | null = null
   #total: number | null = null
   #isJobOver = false
 
@@ -249,6 +266,12 @@ class Product extends Readable {
     return this.#isJobOver && this.#grid.columns * this.#grid.rows <= CELLS_KEPT_MAX
   }
 
+  get hasSlowReader(): boolean {
+    const now = performance.now()
+    const waitedMs = this.#waitedMs + now - (this.#waitsSinceMs ?? now)
+    return !this.destroyed && waitedMs > SLOW_MS && this.#received < waitedMs * SLOW_BYTES_PER_MS
+  }
+
   begin(job: Job): Promise<ConversionPlan> {
     this.#worker.send(job, (error) => {
       if (error !== null) this.destroy(error)
@@ -258,6 +281,9 @@ class Product extends Readable {
 
   override _read(): void {
     this.#stall?.refresh()
+    const now = performance.now()
+    this.#waitedMs += now - (this.#waitsSinceMs ?? now)
+    this.#waitsSinceMs = null
     this.#pipe.resume()
   }
 
@@ -272,7 +298,10 @@ class Product extends Readable {
 
   readonly #onData = (bytes: Buffer): void => {
     this.#received += bytes.length
-    if (!this.push(bytes)) this.#pipe.pause()
+    if (!this.push(bytes)) {
+      this.#pipe.pause()
+      this.#waitsSinceMs ??= performance.now()
+    }
     this.#endIfComplete()
   }
 
@@ -307,6 +336,7 @@ class Product extends Readable {
   #endIfComplete(): void {
     if (this.#total === null || this.#received < this.#total) return
     this.#isJobOver = true
+    this.#waitsSinceMs ??= performance.now()
     this.push(null)
   }
 

@@ -10,7 +10,9 @@ it('reserves memory for a body until its response closes, and rejects bodies bey
   const reserve = ({ length, transfer }: { length?: string; transfer?: string }) => {
     // `reserve` only waits for the event `close` of the response.
     const response = new EventEmitter() as unknown as ServerResponse<IncomingMessage>
-    const request: Parameters<BodyBudget['reserve']>[0] = { growBody: null }
+    const socket = { bytesRead: 0 }
+    const raw = { socket, complete: true } as unknown as IncomingMessage
+    const request: Parameters<BodyBudget['reserve']>[0] = { growBody: null, raw, ip: '10.0.0.1' }
     const unset = {
       site: undefined,
       origin: undefined,

@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyRequest } from 'fastify'
+import type { Clock } from '../base/clock.ts'
+import { BodyShares } from './body-shares.ts'
 import { createRefusal, type HttpRefusal } from './refusal.ts'
 import type { RequestHeaders } from './request-headers.ts'
 
@@ -27,11 +29,10 @@ const BODIES_BUSY = createRefusal('BODIES_BUSY')
 
 /** Limits the total memory of all request bodies of a listener. */
 export class BodyBudget {
-  readonly #max: number
-  #reserved = 0
+  readonly #shares: BodyShares
 
-  constructor(bytesMax = DEFAULT_BUDGET) {
-    this.#max = bytesMax
+  constructor(bytesMax = DEFAULT_BUDGET, clock?: Clock) {
+    this.#shares = new BodyShares(bytesMax, clock)
   }
 
   /**
@@ -39,7 +40,7 @@ export class BodyBudget {
    * Content-Length exceeds `bytesMax` needs no memory, because it is refused unread.
    */
   reserve(
-    request: Pick<FastifyRequest, 'growBody'>,
+    request: Pick<FastifyRequest, 'growBody' | 'raw' | 'ip'>,
     { length, transfer }: RequestHeaders,
     bytesMax: number,
     response: ServerResponse<IncomingMessage>,
@@ -48,18 +49,8 @@ export class BodyBudget {
     if (transfer === undefined && !(Number(length ?? 0) > SMALL)) return null
     const announced = transfer === undefined ? Number(length) : UNANNOUNCED_BYTES
     if (announced > bytesMax && transfer === undefined) return null
-    let reserved = 0
-    const grow = (bytes: number) => {
-      if (bytes <= reserved) return null
-      if (this.#reserved + bytes - reserved > this.#max) return BODIES_BUSY
-      this.#reserved += bytes - reserved
-      reserved = bytes
-      return null
-    }
-    request.growBody = grow
-    response.once('close', () => {
-      this.#reserved -= reserved
-    })
-    return grow(Math.min(announced, bytesMax))
+    const grow = this.#shares.open(request, response)
+    request.growBody = (bytes) => (grow(bytes) ? null : BODIES_BUSY)
+    return request.growBody(Math.min(announced, bytesMax))
   }
 }

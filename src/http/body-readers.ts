@@ -3,6 +3,7 @@ import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import { parseStrictJson } from '../base/strict-json.ts'
+import { OVERDUE } from './body-shares.ts'
 import type { HttpApp } from './component.ts'
 import { createRefusal } from './refusal.ts'
 
@@ -74,7 +75,8 @@ export function pieceLimit({ socket }: IncomingMessage): () => void {
  * because every piece has an overhead of hundreds of bytes and a list of one-byte pieces would take far more memory
  * than `bytesMax`.
  *
- * Errors: HttpRefusal BODY_TOO_LARGE (413), CONTENT_LENGTH_WRONG (400), BODY_INCOMPLETE (400), BODIES_BUSY (503).
+ * Errors: HttpRefusal BODY_TOO_LARGE (413), CONTENT_LENGTH_WRONG (400), BODY_INCOMPLETE (400), BODIES_BUSY (503),
+ * REQUEST_TIMEOUT (408) if another request needs the memory of a slow body.
  */
 export function readBody(
   request: Pick<FastifyRequest, 'raw' | 'headers' | 'routeOptions' | 'growBody'>,
@@ -93,6 +95,7 @@ export function readBody(
     let used = 0
     const settle = (error: Error | null) => {
       raw.off('data', add).off('end', end).off('error', breakOff).off('close', breakOff)
+      raw.off(OVERDUE, expire)
       if (error === null) resolve(used === buffer.length ? buffer : buffer.subarray(0, used))
       else reject(error)
     }
@@ -114,7 +117,9 @@ export function readBody(
     }
     const end = () => settle(length !== null && length !== used ? LENGTH_WRONG : null)
     const breakOff = () => settle(INCOMPLETE)
+    const expire = () => settle(STALLED)
     raw.on('data', add).on('end', end).on('error', breakOff).on('close', breakOff)
+    raw.on(OVERDUE, expire)
   })
 }
 
@@ -216,7 +221,7 @@ class BodyPieces {
     if (request.readableEnded) this.#ended = true
     else if (request.destroyed) this.#failure = INCOMPLETE
     request.on('data', this.#add).on('end', this.#end).on('close', this.#break)
-    request.on('error', this.#break).pause()
+    request.on('error', this.#break).on(OVERDUE, this.#expire).pause()
   }
 
   /** Whether the reader waits for the client. */
@@ -250,6 +255,7 @@ class BodyPieces {
   /** Stops reading. The `error` listener stays, because an unhandled error would stop the process. */
   stop(): void {
     this.#request.off('data', this.#add).off('end', this.#end).off('close', this.#break)
+    this.#request.off(OVERDUE, this.#expire)
     this.#releaseSocket()
     if (!this.#ended) this.#request.pause()
   }
@@ -276,6 +282,8 @@ class BodyPieces {
   }
 
   readonly #break = (): void => this.fail(INCOMPLETE)
+
+  readonly #expire = (): void => this.fail(STALLED)
 
   #wakeReader(): void {
     this.#wake?.()

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import fc from 'fast-check'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -87,14 +88,14 @@ describe('concurrent requests', () => {
     }
   })
 
-  it('concurrent requests are limited to 16 uploads, counted before their bodies are read; the next upload gets 503', async () => {
+  it('concurrent requests are limited to 16 forms of the maximum size, counted before their bodies are read; the next upload gets 503, but small uploads are converted', async () => {
     const converter = await startConverter()
     const { hostname, port } = new URL(converter.url)
     const head = [
       'POST /image HTTP/1.1',
       'Host: x',
       'Content-Type: multipart/form-data; boundary=b',
-      'Content-Length: 999',
+      `Content-Length: ${10 * 1024 * 1024 + 64 * 1024}`,
       'Expect: 100-continue',
     ]
     const sockets = Array.from({ length: 16 }, () => connect(Number(port), hostname))
@@ -108,7 +109,9 @@ describe('concurrent requests', () => {
       )
       const refused = await postImage(converter.url, image, 'a.png')
       expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
-      expect(await refused.json()).toMatchObject({ status: false, code: 'BUSY' })
+      expect(await refused.json()).toMatchObject({ status: false, code: 'BODIES_BUSY' })
+      const small = await sharp(image).resize(20).png().toBuffer()
+      expect((await postImage(converter.url, small, 'a.png', { width: 1 })).status).toBe(200)
       await Promise.all(
         sockets.map((socket) => {
           socket.destroy()
@@ -120,6 +123,37 @@ describe('concurrent requests', () => {
         .toBe(200)
     } finally {
       for (const socket of sockets) socket.destroy()
+      await converter.close()
+    }
+  })
+
+  it('concurrent requests of one client that send nothing give way to an upload from another address', async () => {
+    const converter = await startConverter()
+    const { port } = new URL(converter.url)
+    const head = (bytes: number) =>
+      `POST /image HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${bytes}\r\n`
+    const open = (localAddress: string) =>
+      connect({ port: Number(port), host: '127.0.0.1', localAddress })
+    const idle = Array.from({ length: 16 }, () => open('127.0.0.2'))
+    try {
+      for (const socket of idle) {
+        socket.write(`${head(10 * 1024 * 1024 + 64 * 1024)}Expect: 100-continue\r\n\r\n`)
+        await once(socket, 'data')
+      }
+      const ended = once(idle[0] ?? open('127.0.0.2'), 'data')
+      const name = 'Content-Disposition: form-data; name="file"; filename="a.png"'
+      const form = Buffer.concat([
+        Buffer.from(`--b\r\n${name}\r\n\r\n`),
+        image,
+        Buffer.from('\r\n--b--\r\n'),
+      ])
+      const other = open('127.0.0.3')
+      other.write(`${head(form.length)}\r\n`)
+      other.write(form)
+      expect(await text(other)).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
+      expect(String(await ended)).toMatch(/^HTTP\/1\.1 408 [\s\S]*"code":"REQUEST_TIMEOUT"/)
+    } finally {
+      for (const socket of idle) socket.destroy()
       await converter.close()
     }
   })

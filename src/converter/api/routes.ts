@@ -1,5 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type HttpApp, HttpRefusal, readBody, StatusFalse } from '../../http/index.ts'
+import {
+  type HttpApp,
+  HttpRefusal,
+  readAddress,
+  readBody,
+  StatusFalse,
+  toClientKey,
+} from '../../http/index.ts'
 import type { Job } from '../convert.ts'
 import { ConverterError } from '../errors.ts'
 import { formatDisposition, toWorkbookName } from '../names.ts'
@@ -9,8 +16,6 @@ import { EXCEL, OOXML, PreviewReply, UploadForm, WorkbookReply } from './schemas
 import { FILE_BYTES_MAX, FORM_BYTES_MAX, type ImageUpload, readUpload } from './upload.ts'
 
 const CELLS_MAX = 10_000_000
-/** Maximum number of concurrent uploads, because each can keep a form of FORM_BYTES_MAX in memory. */
-const UPLOADS_MAX = 16
 /** Maximum bytes of a JSON body, which is read and rejected. Source: specification, “Limits”. */
 const JSON_BYTES_MAX = 10 * 1024 * 1024
 /** Value of `Retry-After` for 503, in seconds. */
@@ -27,10 +32,11 @@ export function converterRoutes(
     if (reply.statusCode === 503) reply.header('retry-after', RETRY_AFTER)
   })
   const convert = async (upload: ImageUpload, product: Job['product'], reply: FastifyReply) => {
+    const client = toClientKey(readAddress(reply.request))
     const { bytes, name, fields } = upload
     const options = parseOptions(fields, defaults)
     const job = { bytes, name, options, cellsMax: CELLS_MAX, product }
-    const { plan, product: stream } = await workers.start(job, toSignal(reply))
+    const { plan, product: stream } = await workers.start(job, toSignal(reply), () => {}, client)
     const { grid, colors, distinct } = plan
     reply
       .header('x-daicho-grid', `${grid.columns}x${grid.rows}`)
@@ -39,14 +45,13 @@ export function converterRoutes(
       .header('cache-control', 'no-store')
     return stream
   }
-  const onRequest = uploadLimit()
   const summaries = {
     image: 'Convert an image to a workbook with one coloured cell per pixel',
     preview: 'Show the cells of the workbook as a PNG with one pixel per cell',
   }
   app.post(
     '/image',
-    routeOptions('convertImage', summaries.image, WorkbookReply, onRequest),
+    routeOptions('convertImage', summaries.image, WorkbookReply),
     async ({ body, headers }, reply) => {
       const product = await convert(body, 'workbook', reply)
       return reply
@@ -58,7 +63,7 @@ export function converterRoutes(
   )
   app.post(
     '/preview',
-    routeOptions('previewImage', summaries.preview, PreviewReply, onRequest),
+    routeOptions('previewImage', summaries.preview, PreviewReply),
     async ({ body }, reply) => {
       const product = await convert(body, 'preview', reply)
       return reply.header('content-type', 'image/png').send(product)
@@ -66,14 +71,9 @@ export function converterRoutes(
   )
 }
 
-function routeOptions<Reply>(
-  operationId: string,
-  summary: string,
-  reply: Reply,
-  onRequest: ReturnType<typeof uploadLimit>,
-) {
+function routeOptions<Reply>(operationId: string, summary: string, reply: Reply) {
   return {
-    onRequest,
+    onRequest: refuseLongForm,
     // A missing body is rejected here, because Fastify calls no content type parser if there is no body.
     preValidation: async ({ body }: { body: unknown }) => {
       if (body === undefined || body === null) throw notAForm()
@@ -102,23 +102,12 @@ function notAForm(): HttpRefusal {
   return new HttpRefusal(415, 'CONTENT_TYPE_UNKNOWN', 'send the image as multipart/form-data')
 }
 
-/** Returns a hook that rejects forms that are too large, and too many concurrent requests, before bodies are read. */
-function uploadLimit() {
-  let uploads = 0
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    const bytes = Number(request.headers['content-length'])
-    if (bytes > FORM_BYTES_MAX) {
-      const most = `the maximum for the file is 10 MiB (${FILE_BYTES_MAX} bytes)`
-      throw new HttpRefusal(413, 'BODY_TOO_LARGE', `the form is ${bytes} bytes long; ${most}`)
-    }
-    if (uploads >= UPLOADS_MAX) {
-      throw new ConverterError('BUSY', 'too many uploads at the same time; try again shortly')
-    }
-    uploads += 1
-    reply.raw.once('close', () => {
-      uploads -= 1
-    })
-  }
+/** Rejects forms that are too large by their headers, before their bodies are read. */
+async function refuseLongForm({ headers }: Pick<FastifyRequest, 'headers'>): Promise<void> {
+  const bytes = Number(headers['content-length'])
+  if (!(bytes > FORM_BYTES_MAX)) return
+  const most = `the maximum for the file is 10 MiB (${FILE_BYTES_MAX} bytes)`
+  throw new HttpRefusal(413, 'BODY_TOO_LARGE', `the form is ${bytes} bytes long; ${most}`)
 }
 
 /** Returns a signal that aborts when the reply is sent or the client has disconnected. */
