@@ -489,6 +489,11 @@ it('a client with `current` finds that a node has signed two states of the same 
   await node.send('POST', '/api/a', { id: 'z' })
   const stale = 'the server reports item x of a as missing without a proof of its deletion'
   await expect(reader.readItem('a', 'x')).rejects.toThrow(stale)
+  await expect(reader.readIds('a')).rejects.toThrow(stale)
+  // The reader accepts a list without an item, if the item was deleted.
+  await node.send('DELETE', '/api/a/y')
+  await node.send('DELETE', '/api/a')
+  expect(await reader.readIds('a')).toBeNull()
 })
 
 it.skipIf(isOnDatabases())(

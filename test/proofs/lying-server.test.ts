@@ -284,3 +284,50 @@ it('with `current`, refuses a signed state whose revision is older than one that
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
   await node.close()
 })
+
+/** Changes that somebody else makes, as a method, a path and a body each. */
+type Changes = readonly (readonly [string, string, object?])[]
+
+const deletion: Changes = [['DELETE', '/api/fruit/plum']]
+const recreation: Changes = [
+  ['POST', '/api/fruit', plum(2)],
+  ['POST', '/api/fruit/plum', plum(3)],
+  ['POST', '/api/fruit/plum', plum(4)],
+]
+const deletionOfDatabase: Changes = [['DELETE', '/api/fruit']]
+const recreationOfDatabase: Changes = [['POST', '/api/fruit'], ...recreation]
+const erasure: Changes = [['POST', '/api/config/erasures', { db: 'fruit', deleted: true }]]
+
+it.each<[string, boolean, Changes, Changes, object | null]>([
+  ['a deleted item', false, deletion, recreation, plum(4)],
+  ['a deleted item', true, deletion, recreation, null],
+  ['an item of a deleted database', false, deletionOfDatabase, recreationOfDatabase, plum(4)],
+  ['an item of a deleted database', true, deletionOfDatabase, recreationOfDatabase, null],
+  ['an item whose deletion is erased', false, [...deletion, ...erasure], recreation, plum(4)],
+  ['an item whose deletion is erased', true, [...deletion, ...erasure], recreation, null],
+])(
+  'believes an honest server if %s is created again and changed while it is read, with `current` %s',
+  async (_, current, before, after, found) => {
+    const node = await startLedgerNode({ folder: temporaryFolder() })
+    const make = async (changes: Changes) => {
+      for (const [method, path, body] of changes) {
+        expect([path, (await node.send(method, path, body)).status]).toEqual([path, 200])
+      }
+    }
+    await record(node, [plum(1)])
+    const { reader, options } = await readerOf(node, null, current)
+    expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(1))
+    await make(before)
+    let changes = after
+    options.fetch = async (path) => {
+      const reply = await asking(node)(path)
+      await make(changes)
+      changes = []
+      return reply
+    }
+    const read = await reader.readItem('fruit', 'plum')
+    expect(read?.item ?? null).toEqual(found)
+    expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(4))
+    await node.close()
+  },
+)

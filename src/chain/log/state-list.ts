@@ -21,6 +21,8 @@ const NOTE_LENGTH_MAX = 65_536
 export interface ProvenList {
   readonly db: string
   readonly state: SignedState
+  /** Packed position of the entry that created the database; null if there is none. */
+  readonly database: number | null
   /** In the order of the file, which is not proven; null if there is no such database. */
   readonly items: readonly StateListItem[] | null
 }
@@ -63,7 +65,7 @@ export async function verifyStateList(
   const value = valueAt(db, state.root, json, 'the database')
   if (value === null) {
     if (items.length > 0) throw malformed('it has items, but there is no such database')
-    return { db, state, items: null }
+    return { db, state, database: null, items: null }
   }
   const database = parseDatabaseState(value)
   if (database === null) throw malformed('the state of the database is malformed')
@@ -76,7 +78,7 @@ export async function verifyStateList(
     const what = `the list of ${items.length} items is not the one of the signed state: an item is missing, added or changed`
     throw new ProofError('PROOF_WRONG', what)
   }
-  return { db, state, items: items.map(({ item }) => item) }
+  return { db, state, database: database.position, items: items.map(({ item }) => item) }
 }
 
 const NO_KEY = new Uint8Array()

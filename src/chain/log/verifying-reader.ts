@@ -63,7 +63,8 @@ export interface ProvenItem extends Position {
 interface Denial {
   readonly seen: Seen | null
   readonly at?: number
-  readonly size?: number
+  /** The signed state that shows no such item, if the reply has one. */
+  readonly state?: Pick<ProvenState, 'state' | 'database' | 'revision'>
   readonly signal: AbortSignal | undefined
 }
 
@@ -94,7 +95,7 @@ export class VerifyingReader {
    * checkpoints.
    */
   #comparing: Promise<unknown> = Promise.resolve()
-  readonly #seen = new Map<string, Seen>()
+  readonly #seen = new Map<string, Seen & { readonly db: string; readonly id: string }>()
   /** Position of the last entry that created or deleted a database. Older items do not exist in this database. */
   readonly #databases = new Map<string, Position>()
   #newest: Position = { height: -1, index: 0 }
@@ -124,31 +125,28 @@ export class VerifyingReader {
     const known = this.#known(signal)
     const path = `${itemPath(db, id)}/proof`
     const { status, text } = await this.#options.fetch(path, signal)
-    if (status === 404) {
-      await this.requireMissing(db, id, { seen, signal })
-      return null
-    }
+    if (status === 404) return this.requireMissing(db, id, { seen, signal })
     if (status !== 200) throw failed(path, status)
     const proven = await this.#verify(text, known)
     const item = requireItem(proven, db, id)
     if (seen !== null) requireNotBefore(proven, seen)
-    this.note(db, id, proven, false)
-    const { height, index } = proven
-    return { item, height, index }
+    return this.#noteItem(db, id, item, proven)
   }
 
   async #readCurrent(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
     const seen = this.seen(db, id)
-    const { revision, state } = await this.#proveState(db, id, signal)
-    if (revision === null) {
-      await this.requireMissing(db, id, { seen, signal, size: state.size })
-      return null
-    }
-    const { height, index } = unpackPosition(revision.position)
+    const state = await this.#proveState(db, id, signal)
+    const { revision } = state
+    if (revision === null) return this.requireMissing(db, id, { seen, signal, state })
+    const position = unpackPosition(revision.position)
     // The node may have signed a wrong state.
-    if (seen !== null) requireNotBefore({ height, index }, seen)
+    if (seen !== null) requireNotBefore(position, seen)
+    return this.#noteItem(db, id, revision.item, position)
+  }
+
+  #noteItem(db: string, id: string, item: JsonObject, { height, index }: Position): ProvenItem {
     this.note(db, id, { height, index }, false)
-    return { item: revision.item, height, index }
+    return { item, height, index }
   }
 
   /** Returns the state of an item in a signed state that has all blocks that this reader has seen. */
@@ -167,12 +165,13 @@ export class VerifyingReader {
   }
 
   /**
-   * Returns the ids of all items of a database, proven by the signed state; null if there is no such database.
-   * Errors: ProofError; as for `fetch`.
+   * Returns the ids of all items of a database, proven by the signed state; null if there is no such database. Requires a
+   * proof for each item that this reader has seen and the list lacks, as for `readItem`, because the node may have signed a wrong state. Errors: ProofError; as for `fetch`.
    */
   async readIds(db: string, signal?: AbortSignal): Promise<readonly string[] | null> {
     const { verifySignature, key } = this.#options
     const [known, newest] = [this.#known(signal), this.#newest]
+    const before = this.#seenItems(db)
     const path = `/api/${encodeURIComponent(db)}?proof=1`
     const { status, text } = await this.#options.fetch(path, signal)
     if (status !== 200) throw failed(path, status)
@@ -181,7 +180,26 @@ export class VerifyingReader {
       throw new ProofError('ITEM_OTHER', `the proof is for another database than ${db}`)
     }
     await this.#requireNewest({ ...proven.state, note: extractNote(text) }, newest, known)
+    for (const { id, position } of proven.items ?? []) {
+      requireNotBefore(unpackPosition(position), before.get(id) ?? { height: -1, index: 0 })
+      before.delete(id)
+    }
+    const state = { ...proven, revision: null }
+    for (const [id, seen] of before) {
+      if (this.seen(db, id)?.isDeleted) continue
+      await this.requireMissing(db, id, { seen, state, signal })
+    }
     return proven.items?.map(({ id }) => id) ?? null
+  }
+
+  /** Returns the last entry that the reader has seen of each item of a database. */
+  #seenItems(db: string): Map<string, Seen> {
+    const items = new Map<string, Seen>()
+    for (const each of this.#seen.values()) {
+      const seen = each.db === db ? this.seen(db, each.id) : null
+      if (seen !== null) items.set(each.id, seen)
+    }
+    return items
   }
 
   /** Requires a state that is not older than `newest` and `known`, from before the request. Remembers the state. */
@@ -238,7 +256,7 @@ export class VerifyingReader {
 
   /** Remembers the position of an item's entry, for example of an entry that the caller has recorded. */
   note(db: string, id: string, { height, index }: Position, isDeleted: boolean): void {
-    noteLatest(this.#seen, itemName(db, id), { height, index, isDeleted })
+    noteLatest(this.#seen, itemName(db, id), { db, id, height, index, isDeleted })
     if (isBefore(this.#newest, { height, index })) this.#newest = { height, index }
   }
 
@@ -281,14 +299,15 @@ export class VerifyingReader {
 
   /**
    * Verifies a reply that the item does not exist, or with `at`, that it did not exist after the block of this height:
-   * if the item existed when it was `seen`, its deletion must be proven, with `size` in the first `size` blocks. Without
+   * if the item existed when it was `seen`, its deletion must be proven, with `state` in the blocks of this state. Without
    * `at`, the signed state may also show that there is no such item, because an erased deletion and the deletion of a
    * database have no proof. If the database has existed since then, there must be an erased deletion, because the node may
-   * have signed a wrong state.
+   * have signed a wrong state. Returns null, or the item if it was created again after the reply.
    */
-  async requireMissing(db: string, id: string, { seen, at, size, signal }: Denial): Promise<void> {
-    if (seen === null || seen.isDeleted || (at !== undefined && seen.height > at)) return
-    const end = at === undefined ? size : at + 1
+  async requireMissing(db: string, id: string, denial: Denial): Promise<ProvenItem | null> {
+    const { seen, at, signal } = denial
+    if (seen === null || seen.isDeleted || (at !== undefined && seen.height > at)) return null
+    const end = at === undefined ? denial.state?.state.size : at + 1
     const before = end === undefined ? '' : `&cursor=${end}.0`
     const path = `${itemPath(db, id)}/history?order=newest&limit=2${before}`
     const { status, text } = await this.#options.fetch(path, signal)
@@ -296,21 +315,30 @@ export class VerifyingReader {
     const found = position === null ? null : await this.readEntry(db, id, position, signal)
     const isInTime = end === undefined || (found !== null && found.height < end)
     const deletion = found !== null && !isBefore(found, seen) && isInTime ? found : null
-    if (deletion?.entry?.method === 'delete_item') return this.note(db, id, deletion, true)
+    if (deletion?.entry?.method === 'delete_item') {
+      this.note(db, id, deletion, true)
+      return null
+    }
     if (deletion?.entry === null && at !== undefined) {
       throw new ProofError('ITEM_ERASED', `the deletion of item ${id} of ${db} was erased`)
     }
-    const state = at === undefined ? await this.#stateUnlessRefused(db, id, signal) : null
+    const state =
+      denial.state ?? (at === undefined ? await this.#stateUnlessRefused(db, id, signal) : null)
+    const revision = state?.revision ?? null
+    if (revision !== null && isBefore(seen, unpackPosition(revision.position))) {
+      return this.#noteItem(db, id, revision.item, unpackPosition(revision.position))
+    }
     const database = state?.database ?? null
     const created = database === null ? null : unpackPosition(database)
     const hasStayed = created !== null && isBefore(created, seen)
-    if (state === null || state.kind === 'current' || (hasStayed && deletion === null)) {
+    if (state === null || revision !== null || (hasStayed && deletion === null)) {
       const what = `the server reports item ${id} of ${db} as missing without a proof of its deletion`
       throw new ProofError('ITEM_STALE', `${what}, but this client has read the item before`)
     }
     if (deletion?.entry === null) this.note(db, id, deletion, true)
     const last = { height: state.state.size - 1, index: ENTRIES_MAX }
     this.noteDatabase(db, created ?? last)
+    return null
   }
 
   /** Like `#proveState`, but null if the server refuses the proof. */
