@@ -339,12 +339,20 @@ it.each(['if-match', 'if-none-match'])(
     await changed.send('POST', '/api/a')
     await changed.send('POST', '/api/a', { id: 'x', secret: 1 })
     await changed.send('POST', '/api/a/x', { secret: 2 })
+    await changed.send('POST', '/api/config/indexes', { db: 'a', path: 'secret' })
     const list = { entries: [{ method: 'delete_item', db: 'a', id: 'x' }] }
     for (const [method, path, body] of [
       ['POST', '/api/a/x/erase', undefined],
       ['DELETE', '/api/a', undefined],
       ['POST', '/api/a', { id: 'y' }],
       ['POST', '/api/ledgers', list],
+      ['POST', '/api/config/indexes', { db: 'a', path: 'n' }],
+      ['DELETE', '/api/config/indexes?db=a&path=secret', undefined],
+      ['POST', '/api/config/erasures', { db: 'a', ids: ['x'] }],
+      ['POST', '/api/config/peers', { serverid: 1, vkey: 'x', url: 'http://127.0.0.1:1' }],
+      ['DELETE', '/api/config/peers/1', undefined],
+      ['POST', '/api/config/tokens', { subject: 's', scopes: ['db:a:read'], life_seconds: 9 }],
+      ['DELETE', '/api/config/tokens/x', undefined],
     ] as const) {
       const { status, json } = await changed.send(method, path, body, { [name]: '"99.0"' })
       expect([path, status, json.code]).toEqual([path, 400, 'REQUEST_INVALID'])
@@ -352,6 +360,8 @@ it.each(['if-match', 'if-none-match'])(
     }
     expect((await changed.send('GET', '/api/a/x?at=1')).json.item).toEqual({ id: 'x', secret: 1 })
     expect((await changed.send('GET', '/api/a')).json.items).toEqual(['x'])
+    const { indexes } = (await changed.send('GET', '/api/config/indexes')).json
+    expect(indexes).toMatchObject([{ db: 'a', path: 'secret' }])
     await changed.close()
   },
 )

@@ -347,7 +347,8 @@ export function operation<
       readonly body: Body
       readonly response: { readonly 200: Reply } & Others
     },
-    config,
+    // A change whose headers do not include preconditions refuses them (`http/app.ts`).
+    config: { documentedHeaders: schema.headers ?? Type.Object({}), ...config },
   }
 }
 
