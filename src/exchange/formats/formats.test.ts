@@ -455,6 +455,25 @@ describe('CouchDB', () => {
     expect(shown(records)).toEqual([[2, { _id: 'a' }]])
   })
 
+  it.each([
+    ['{"rows":[{"_id":"a"}],"x":"docs","docs":[{"_id":"b"}]}', 'docs'],
+    ['{"docs":[{"_id":"a"}],\n"rows":[]}', 'rows'],
+    ['{"rows":[{"_id":"a"}],"rows":[{"_id":"b"}]}', 'rows'],
+  ])(
+    'rejects the second array of documents in %j, instead of loading only the first',
+    async (text, name) => {
+      await expect(read(text, 'couchdb')).rejects.toThrow(
+        `the object has a second array, "${name}", which is not read; put each array into its own file`,
+      )
+    },
+  )
+
+  it('reads the documents of a reply with other members, of any value, after its documents', async () => {
+    const text =
+      '{"docs":[{"_id":"a"}],"bookmark":"rows","warnings":["docs"],"x":{"rows":[1]},"rows":2}'
+    expect(shown(await read(text, 'couchdb'))).toEqual([[1, { _id: 'a' }]])
+  })
+
   it('rejects input that is not a reply of CouchDB', async () => {
     await expect(read('{"error":"unauthorized"}', 'couchdb')).rejects.toThrow(
       'an array "rows" or "docs"',

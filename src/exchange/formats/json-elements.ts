@@ -17,12 +17,12 @@ const NAME_BYTES_MAX = 64
 
 /**
  * Yields the elements of a JSON array, page by page. The input is the array itself or, with `members`, an object. The
- * array of an object is the first member that has one of the names in `members` and whose value is an array.
+ * array of an object is the member that has one of the names in `members` and whose value is an array.
  *
  * The elements are not parsed here, so an invalid element does not affect other elements if its brackets and quotes
  * match.
  *
- * Errors: InputError if the array is missing, is not closed, or is followed by more text.
+ * Errors: InputError if the array is missing, is not closed, or is followed by more text or by a second such member.
  */
 export async function* splitElements(
   chunks: AsyncIterable<Uint8Array>,
@@ -50,7 +50,7 @@ class Scanner {
   /** Line of the first byte of the current element, or null before that byte. */
   #startLine: number | null = null
   #elements = 0
-  /** The last string at depth 1 before the array, which is a member name if a colon follows. */
+  /** The last string at depth 1 outside the array, which is a member name if a colon follows. */
   #name: number[] = []
 
   constructor(members: readonly string[], bytesMax: number) {
@@ -109,8 +109,13 @@ class Scanner {
       const opensObject = byte === OPEN_OBJECT && this.#members.length > 0
       if (!opensArray && !opensObject) throw this.#noArray()
     }
+    if (opensArray && this.#isDone) {
+      const name = String.fromCharCode(...this.#name)
+      const reason = `the object has a second array, "${name}", which is not read`
+      throw new InputError(`line ${this.#line}: ${reason}; put each array into its own file`)
+    }
     this.#step(byte)
-    if (opensArray && !this.#isDone) this.#elementDepth = this.#depth
+    if (opensArray) this.#elementDepth = this.#depth
   }
 
   /** Updates the depth at a byte outside strings. */
@@ -127,7 +132,8 @@ class Scanner {
     if (this.#isEscaped) this.#isEscaped = false
     else if (byte === BACKSLASH) this.#isEscaped = true
     else if (byte === QUOTE) this.#inString = false
-    const isName = this.#elementDepth === null && this.#depth === 1 && this.#inString
+    const isOutside = this.#elementDepth === null || this.#isDone
+    const isName = isOutside && this.#depth === 1 && this.#inString
     if (isName && this.#name.length <= NAME_BYTES_MAX) this.#name.push(byte)
   }
 
