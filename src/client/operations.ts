@@ -403,7 +403,7 @@ export interface Operations {
       }
     }
     reply: {
-      /** Items of which something was erased, or would be */
+      /** Items of which something was erased, or would be, unless the next request continues them */
       items: number
       /** Erased entries, or those that would be */
       revisions: number

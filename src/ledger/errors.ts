@@ -26,7 +26,7 @@ export const statusOfLedger = {
   IDEMPOTENCY_KEY_REUSED: 422, // another request used this key
   REASON_INVALID: 400, // the reason of a change is empty, too long, or not percent-encoded
   UNIT_EMPTY: 400, // a list without entries
-  UNIT_TOO_LARGE: 413, // more entries or bytes than one block may hold
+  UNIT_TOO_LARGE: 413, // more entries or bytes than one block or erasure may have
   OWNED_BY_NETWORK: 409, // a network's database changes only through the network
   DATABASE_CHANGED: 503, // another process has just changed the database of a network
   SERVERID_INVALID: 400,

@@ -73,7 +73,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
 }
 
 const cursor = Type.String({
-  pattern: POSITION_PATTERN,
+  pattern: `${POSITION_PATTERN.slice(0, -1)}(-${POSITION_PATTERN.slice(1, -1)})?$`,
   description: 'The `cursor` of the previous reply',
 })
 
@@ -106,7 +106,10 @@ const ErasuresBody = Type.Object(
 )
 
 const ErasuresReply = okReply({
-  items: Type.Integer({ description: 'Items of which something was erased, or would be' }),
+  items: Type.Integer({
+    description:
+      'Items of which something was erased, or would be, unless the next request continues them',
+  }),
   revisions: Type.Integer({ description: 'Erased entries, or those that would be' }),
   cursor: Type.Union([cursor, Type.Null()], {
     description: 'Repeat the request with this cursor; null at the end',
@@ -120,7 +123,7 @@ function bulkRoute(app: HttpApp, ledger: LedgerService): void {
       summary: 'Erase all former revisions of many items and their attachments',
       description:
         'Give `ids`, or `where` or `deleted` or both. The current revision of an item stays. A request ends after ' +
-        `${ERASED_ITEMS_PER_REQUEST} items; repeat it with the cursor. A repeated request erases only what is left.`,
+        `${ERASED_ITEMS_PER_REQUEST} items or some seconds; repeat it with the cursor. A repeated request erases only what is left.`,
       body: ErasuresBody,
       reply: ErasuresReply,
       config: { scope: 'token' },
@@ -132,9 +135,11 @@ function bulkRoute(app: HttpApp, ledger: LedgerService): void {
         throw new HttpRefusal(400, 'REQUEST_INVALID', 'give either ids, or where or deleted')
       }
       const filter = where && parseFilter({ filter: JSON.stringify({ where }) })
-      const after = cursor === undefined ? -1 : parsePosition(cursor)
-      if (after === null) throw new HttpRefusal(400, 'REQUEST_INVALID', 'cursor must be a position')
-      const query = { db, ids, where: filter?.where ?? null, isDeletedOnly: deleted, after }
+      const [after = -1, from = 0] = cursor?.split('-').map(parsePosition) ?? []
+      if (after === null || from === null) {
+        throw new HttpRefusal(400, 'REQUEST_INVALID', 'cursor must be that of a reply')
+      }
+      const query = { db, ids, where: filter?.where ?? null, isDeletedOnly: deleted, after, from }
       const { reason } = request.body
       const conditions = readConditions(request)
       const erased = await ledger.write.eraseItems(

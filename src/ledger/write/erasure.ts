@@ -21,6 +21,8 @@ import type { Erased, FormerRange, Operation } from './unit-of-work.ts'
 export const REVISIONS_PER_ERASURE = 1_000
 /** Characters of the blocks that one erasure of a range reads. The rest is left to the next, so that other changes do not wait. */
 const READ_LENGTH_MAX = 4_194_304
+/** The same for an erasure without a range, which is refused if it needs more. One block may always be read. */
+const REQUEST_LENGTH_MAX = 33_554_432
 /** Maximum characters of the cached blocks. */
 const RECENT_LENGTH_MAX = 16_777_216
 
@@ -97,11 +99,12 @@ export async function planErasure(
   let last = -1
   const erasable = new Set<number>()
   const freed = new Set<string>()
-  const lengthMax = range === undefined ? Number.POSITIVE_INFINITY : recent.length + READ_LENGTH_MAX
+  const lengthMax = recent.length + (range === undefined ? REQUEST_LENGTH_MAX : READ_LENGTH_MAX)
   // Iterates in ascending order, so that a replaced attachment is in `erasable` before the entry that replaced it is
   // checked.
   for (const position of [...new Set(requested)].sort((a, b) => a - b)) {
     if (recent.length > lengthMax && erasable.size > 0) {
+      if (range === undefined) throw tooLong(of)
       isAll = false
       break
     }
@@ -270,6 +273,13 @@ function tooMany(id: string): LedgerError {
   return new LedgerError(
     'UNIT_TOO_LARGE',
     `item ${id} has more than ${ENTRIES_MAX} former revisions: use POST /api/config/erasures, or give positions`,
+  )
+}
+
+function tooLong(id: string): LedgerError {
+  return new LedgerError(
+    'UNIT_TOO_LARGE',
+    `the revisions of item ${id} are in blocks of more than ${REQUEST_LENGTH_MAX} characters: use POST /api/config/erasures, or give fewer positions`,
   )
 }
 

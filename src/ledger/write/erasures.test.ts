@@ -9,7 +9,12 @@ import {
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
 import { roundsOf } from '../../../test/support/rounds.ts'
-import { nodeVerifySignature, parseVerifierKey, verifyProofFile } from '../../chain/index.ts'
+import {
+  nodeVerifySignature,
+  parsePosition,
+  parseVerifierKey,
+  verifyProofFile,
+} from '../../chain/index.ts'
 import { parseFilter } from '../../filter/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { REVISIONS_PER_ERASURE } from './erasure.ts'
@@ -265,6 +270,81 @@ it('erases an item with very many revisions by several entries, each from the la
   expect((await node.send('GET', '/api/people/a')).json.item.n).toBe(revisions - 1)
   await node.close()
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: revisions })
+})
+
+it.each([{ ids: ['a', 'b'] }, { ids: null }])(
+  'a request ends when its time is up, and the next one continues, also within an item (%o)',
+  async ({ ids }) => {
+    const node = await startLedgerNode()
+    await node.send('POST', '/api/people')
+    await node.send('POST', '/api/people', [{ id: 'a' }, { id: 'b' }])
+    const former = REVISIONS_PER_ERASURE * 2 + 100
+    const update = (id: string, n: number) => ({
+      method: 'update_item',
+      db: 'people',
+      item: { id, n },
+    })
+    const entries = Array.from({ length: former }, (_, n) => update('a', n))
+    await node.send('POST', '/api/ledgers', { entries: [...entries, update('b', 0)] })
+    const clock = performance.now.bind(performance)
+    let calls = 0
+    const spy = vi.spyOn(performance, 'now')
+    onTestFinished(() => spy.mockRestore())
+    const requests = async (isDryRun: boolean) => {
+      const replies: [number, number][] = []
+      let at: readonly (number | null)[] = []
+      for (;;) {
+        const [after = -1, from = 0] = at as number[]
+        const query = {
+          db: 'people',
+          ids,
+          where: null,
+          isDeletedOnly: false,
+          isDryRun,
+          after,
+          from,
+        }
+        spy.mockImplementation(() => clock() + 10_000 * ++calls)
+        const done = await node.service.write.eraseItems(query, {
+          precondition: null,
+          idempotency: null,
+        })
+        spy.mockImplementation(clock)
+        const { items, revisions, cursor } = done
+        if (items + revisions > 0) replies.push([items, revisions])
+        if (cursor === null) return replies
+        at = cursor.split('-').map(parsePosition)
+      }
+    }
+    expect(await requests(true)).toEqual([
+      [1, former],
+      [1, 1],
+    ])
+    expect(await requests(false)).toEqual([
+      [1, REVISIONS_PER_ERASURE + 1],
+      [0, REVISIONS_PER_ERASURE],
+      [1, 100],
+    ])
+    await node.close()
+  },
+)
+
+it('refuses to erase revisions of more than 32 MiB of blocks in one request, and erases them with positions', async () => {
+  const node = await startLedgerNode()
+  await node.send('POST', '/api/people')
+  await node.send('POST', '/api/people', { id: 'a' })
+  const positions: (string | undefined)[] = []
+  for (let n = 0; n < 7; n += 1) {
+    const put = await node.send('POST', '/api/people/a', { long: `${n}`.repeat(7_500_000) })
+    positions.push(put.headers.get('etag')?.slice(1, -1))
+  }
+  const former = positions.slice(0, -1)
+  const erase = (body?: object) => node.send('POST', '/api/people/a/erase', body)
+  expect((await erase()).json).toMatchObject({ code: 'UNIT_TOO_LARGE' })
+  expect((await erase({ positions: former })).json).toMatchObject({ code: 'UNIT_TOO_LARGE' })
+  expect((await erase({ positions: former.slice(0, 4) })).json.positions).toHaveLength(4)
+  expect((await erase()).json.positions).toHaveLength(3)
+  await node.close()
 })
 
 it('tests each item when its text is read, and counts its revisions in turns, because many can be large', async () => {

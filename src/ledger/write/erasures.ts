@@ -17,6 +17,8 @@ const LIVES_PER_PAGE = 200
 export const ERASED_ITEMS_PER_REQUEST = 1_000
 /** Lives after which a request ends, because most of them may have nothing to erase. */
 const LIVES_PER_REQUEST = 20_000
+/** Duration after which a request starts no further erasure, because an item may have millions of revisions. */
+const REQUEST_MS_MAX = 10_000
 
 /** Selects items: those with `ids`, or those that match. */
 export interface ErasureQuery {
@@ -28,12 +30,17 @@ export interface ErasureQuery {
   readonly isDeletedOnly: boolean
   /** Whether to count only. */
   readonly isDryRun: boolean
-  /** Packed position after which to continue; -1 for the beginning. */
+  /** Packed position, or index of an id, after which to continue; -1 for the beginning. */
   readonly after: number
+  /** Packed position from which to continue in the first item. */
+  readonly from?: number
 }
 
 export interface ErasureProgress {
-  /** Number of items of which something was erased. An item that was deleted and created again may count twice. */
+  /**
+   * Number of items whose erasure has ended, if something was erased. An item that was deleted and created again may count
+   * twice.
+   */
   readonly items: number
   /** Number of erased entries. */
   readonly revisions: number
@@ -51,16 +58,28 @@ interface ErasureDeps {
 
 type Erasure = Extract<Operation, { kind: 'erase_item' }> & { readonly range: FormerRange }
 
+interface SelectedItem {
+  readonly erasure: Erasure
+  /** `ErasureQuery.after` of a request that starts with this item. */
+  readonly after: number
+}
+
+interface ErasedItem {
+  readonly erased: number
+  /** Packed position from which the item has more to erase, because time was up; null if it was erased. */
+  readonly rest: number | null
+}
+
 interface SelectedPage {
-  readonly erasures: readonly Erasure[]
+  readonly selected: readonly SelectedItem[]
   readonly lives: number
   readonly cursor: string | null
 }
 
 /**
  * Erases, or counts, the former revisions of the selected items and of their attachments: of a deleted item all, of a
- * current item all but the current one. Ends after a bounded number of items. Each item is erased by an entry of its
- * own, or by several if it has many or long revisions, so a repeated request continues an interrupted one.
+ * current item all but the current one. Ends after a bounded number of items or a bounded time. Each item is erased by an
+ * entry of its own, or by several if it has many or long revisions, so a repeated request continues an interrupted one.
  * Errors: as for a single erasure, but not NOTHING_TO_ERASE. The items before the error may be erased.
  */
 export async function eraseItems(
@@ -72,16 +91,25 @@ export async function eraseItems(
   requireDatabaseName(query.db)
   if ((await store.item(query.db, networkItemId(query.db))) !== null) throw ownedByNetwork(query.db)
   const counted = new CountedErasures(store)
+  const startedMs = performance.now()
+  const isLate = () => performance.now() - startedMs >= REQUEST_MS_MAX
   let [items, revisions, lives] = [0, 0, 0]
   for await (const page of selectedPages(store, query)) {
-    const { erasures } = page
-    const erased = await (query.isDryRun
-      ? counted.count(erasures)
-      : recordAll(deps, erasures, conditions))
-    items += erased.filter((count) => count > 0).length
-    revisions += erased.reduce((sum, count) => sum + count, 0)
+    const erasures = page.selected.map(({ erasure }) => erasure)
+    const outcomes = await (query.isDryRun
+      ? counted.count(erasures, isLate)
+      : recordAll(deps, erasures, { conditions, isLate }))
+    for (const { erased, rest } of outcomes) {
+      if (rest === null && erased > 0) items += 1
+      revisions += erased
+    }
+    for (const [at, { after }] of page.selected.entries()) {
+      const rest = outcomes[at]?.rest ?? null
+      if (rest === null) continue
+      return { items, revisions, cursor: `${positionText(after)}-${positionText(rest)}` }
+    }
     lives += page.lives
-    if (items >= ERASED_ITEMS_PER_REQUEST || lives >= LIVES_PER_REQUEST) {
+    if (items >= ERASED_ITEMS_PER_REQUEST || lives >= LIVES_PER_REQUEST || isLate()) {
       return { items, revisions, cursor: page.cursor }
     }
     await turn()
@@ -92,15 +120,20 @@ export async function eraseItems(
 /** Yields the erasures of the selected items. Errors: DATABASE_NOT_FOUND for a name that was never used. */
 async function* selectedPages(
   store: StoreReader,
-  { db, ids, where, isDeletedOnly, after }: ErasureQuery,
+  { db, ids, where, isDeletedOnly, after, from = 0 }: ErasureQuery,
 ): AsyncGenerator<SelectedPage> {
   const current = await store.database(db)
   const former = (await store.deletedDatabases()).filter(({ name }) => name === db)
   if (current === null && former.length === 0) await requireDatabase(store, db)
+  const select = (of: string, own: number, range: FormerRange): SelectedItem => {
+    const first = own === after ? Math.max(range.from, from) : range.from
+    const rest = { ...range, from: first }
+    return { erasure: { kind: 'erase_item', db, of, positions: null, range: rest }, after: own }
+  }
   if (ids !== null) {
     const all = { database: null, from: 0, to: Number.MAX_SAFE_INTEGER }
-    const erasures = [...new Set(ids)].map((id) => toErasure(db, id, all))
-    yield { erasures, lives: 0, cursor: null }
+    const selected = [...new Set(ids)].map((id, at) => select(id, at, all))
+    yield { selected: selected.slice(Math.max(0, after)), lives: 0, cursor: null }
     return
   }
   for (const { created: database } of current === null ? former : [...former, current]) {
@@ -112,16 +145,13 @@ async function* selectedPages(
       const isSelected = ({ deleted, hasFormerContent }: ItemLife) =>
         hasFormerContent && (deleted !== null || !isDeletedOnly)
       const matching = await matchingLives(store, lives.filter(isSelected), where)
-      const erasures = matching.map(({ id, created: from, deleted }) =>
-        toErasure(db, id, { database, from, to: deleted ?? Number.MAX_SAFE_INTEGER }),
-      )
-      yield { erasures, lives: lives.length, cursor: positionText(last) }
+      const selected = matching.map(({ id, created, deleted }) => {
+        const to = deleted ?? Number.MAX_SAFE_INTEGER
+        return select(id, created - 1, { database, from: created, to })
+      })
+      yield { selected, lives: lives.length, cursor: positionText(last) }
     }
   }
-}
-
-function toErasure(db: string, of: string, range: FormerRange): Erasure {
-  return { kind: 'erase_item', db, of, positions: null, range }
 }
 
 /** Returns the lives whose last state matches. If the last state is erased, it has only its `id`. */
@@ -155,57 +185,64 @@ class CountedErasures {
     this.#store = store
   }
 
-  async count(erasures: readonly Erasure[]): Promise<number[]> {
-    const counts: number[] = []
+  /** Counts items as a whole, at least one: nothing would tell the next request what was counted of an item. */
+  async count(erasures: readonly Erasure[], isLate: () => boolean): Promise<ErasedItem[]> {
+    const outcomes: ErasedItem[] = []
     const recent = new RecentBlocks(this.#store, turn)
     for (const erasure of erasures) {
+      if (outcomes.length > 0 && isLate()) {
+        outcomes.push({ erased: 0, rest: erasure.range.from })
+        break
+      }
       const one = async (next: Erasure) => {
         await turn()
         const { positions, last } = await planErasure(this.#store, next, this.#erased, recent)
         for (const position of positions) this.#erased.add(position)
         return { erased: positions.length, freed: [], last }
       }
-      counts.push((await untilErased(erasure, one)).erased)
+      outcomes.push(await untilErased(erasure, one, () => false))
     }
-    return counts
+    return outcomes
   }
 }
 
-/** Records all `erasures`, and returns how many entries each has erased. */
+/** Records all `erasures`, and returns what each has erased. */
 async function recordAll(
   { writer, attachments, onErased }: ErasureDeps,
   erasures: readonly Erasure[],
-  conditions: RequestConditions,
-): Promise<number[]> {
+  { conditions, isLate }: { conditions: RequestConditions; isLate: () => boolean },
+): Promise<readonly ErasedItem[]> {
   if (erasures.length === 0) return []
   const one = async (erasure: Erasure) => {
     const recorded = await writer.record([erasure], { ...conditions, idempotency: null })
     const { erased = 0, freed = [], last = null } = recorded
     return { erased, freed, last }
   }
-  const { counts, failure } = await attachments.erasing(async () => {
-    const outcomes = await Promise.allSettled(erasures.map((erasure) => untilErased(erasure, one)))
+  const { all, failure } = await attachments.erasing(async () => {
+    const outcomes = await Promise.allSettled(
+      erasures.map((erasure) => untilErased(erasure, one, isLate)),
+    )
     onErased()
-    const all = outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : null))
+    const all = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? outcome.value : []))
     const failed = outcomes.find(({ status }) => status === 'rejected')
     const failure = failed?.status === 'rejected' ? failed.reason : null
     if (mayBeRecorded(failure)) throw failure
-    const freed = all.flatMap((erased) => erased?.freed ?? [])
-    return { result: { counts: all.map((erased) => erased?.erased ?? 0), failure }, freed }
+    return { result: { all, failure }, freed: all.flatMap(({ freed }) => freed) }
   })
   // The blobs of the erasures that succeeded have been removed.
   if (failure !== null) throw failure
-  return counts
+  return all
 }
 
 /**
- * Repeats `erase` until the item has no more former revisions in the range. Each repetition continues after the last
+ * Repeats `erase` until the item has no more former revisions in the range, or `isLate`. Each repetition continues after the last
  * one, because a search from the first of a million revisions would take as long as all the repetitions before.
  */
 async function untilErased(
   erasure: Erasure,
   erase: (next: Erasure) => Promise<Erased>,
-): Promise<Pick<Erased, 'erased' | 'freed'>> {
+  isLate: () => boolean,
+): Promise<ErasedItem & Pick<Erased, 'freed'>> {
   let { range } = erasure
   let erased = 0
   const freed: string[] = []
@@ -216,8 +253,9 @@ async function untilErased(
     })
     erased += part?.erased ?? 0
     freed.push(...(part?.freed ?? []))
-    if (part === null || part.last === null) return { erased, freed }
+    if (part === null || part.last === null) return { erased, freed, rest: null }
     // The attachments of an earlier item are before the range.
     range = { ...range, from: Math.max(range.from, part.last + 1) }
+    if (isLate()) return { erased, freed, rest: range.from }
   }
 }
