@@ -110,7 +110,9 @@ export async function writeFileInParts<Result>(
 ): Promise<Result> {
   const partial = partialPath(path)
   try {
-    const file = await open(partial, 'w', mode)
+    // Neither opens a file nor follows a link that another user has put there.
+    await rm(partial, { force: true })
+    const file = await open(partial, 'wx', mode)
     let result: Result
     try {
       result = await write(file)

@@ -1,5 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
+  chownSync,
+  lchownSync,
   lstatSync,
   mkdtempSync,
   readdirSync,
@@ -12,6 +14,7 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it, onTestFinished } from 'vitest'
+import { partialPath } from '../../base/files/durable-files.ts'
 import { requireFileName, writeTexts } from './output-file.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
@@ -53,6 +56,46 @@ it('an output replaces no device, no pipe and no link', async () => {
   await writeTexts(texts(), link ?? '')
   expect(lstatSync(link ?? '').isSymbolicLink()).toBe(true)
   expect(readFileSync(file ?? '', 'utf8')).toBe('text')
+})
+
+const isRoot = process.getuid?.() === 0
+it.skipIf(!isRoot)(
+  isRoot
+    ? 'an output is not written through a link that another user has put into a folder'
+    : 'SKIPPED: only root can create links of other users',
+  async () => {
+    const folder = temporaryFolder()
+    const [file, link] = [join(folder, 'file'), join(folder, 'link')]
+    writeFileSync(file, 'kept')
+    symlinkSync(file, link)
+    lchownSync(link, 12345, 12345)
+    expect(() => requireFileName(link)).toThrow('link is a link of another user: choose another')
+    async function* texts() {
+      yield 'text'
+    }
+    await expect(writeTexts(texts(), link)).rejects.toThrow('is a link of another user')
+    expect(readFileSync(file, 'utf8')).toBe('kept')
+    // The owner of the folder could replace the file as well.
+    chownSync(folder, 12345, 12345)
+    await writeTexts(texts(), link)
+    expect(readFileSync(file, 'utf8')).toBe('text')
+  },
+)
+
+it('an output is not written into a file or through a link that was put at the name of its unfinished file', async () => {
+  const folder = temporaryFolder()
+  const [out, file] = [join(folder, 'out'), join(folder, 'file')]
+  writeFileSync(file, 'kept')
+  async function* texts() {
+    yield 'text'
+  }
+  symlinkSync(file, partialPath(out))
+  await writeTexts(texts(), out)
+  expect([readFileSync(file, 'utf8'), readFileSync(out, 'utf8')]).toEqual(['kept', 'text'])
+  expect(lstatSync(out).isFile()).toBe(true)
+  writeFileSync(partialPath(out), '', { mode: 0o666 })
+  await writeTexts(texts(), out)
+  expect(lstatSync(out).mode & 0o777).toBe(0o600)
 })
 
 it('an interrupted program in a clone ends by the signal, not with the code of a finding', () => {

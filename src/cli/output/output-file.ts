@@ -1,4 +1,4 @@
-import { existsSync, realpathSync, rmSync, statSync } from 'node:fs'
+import { existsSync, lstatSync, realpathSync, rmSync, statSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
@@ -88,9 +88,18 @@ async function toFile<End>(
   }
 }
 
-/** Returns the path of the file to which `path` leads, so that a link such as /dev/stdout is not replaced by a file. */
+/**
+ * Returns the path of the file to which `path` leads, so that a link such as /dev/stdout is not replaced by a file.
+ * Throws Exit (usage) for a link of a user who is neither this user, root nor the owner of its folder: in a folder
+ * such as /tmp, it could lead to any file of this user. Source: proc_sys_fs(5), protected_symlinks.
+ */
 export function followLink(path: string): string {
-  return existsSync(path) ? realpathSync(path) : path
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (found?.isSymbolicLink() !== true || !existsSync(path)) return path
+  const owners = [process.getuid?.() ?? found.uid, 0, statSync(dirname(path)).uid]
+  if (!owners.includes(found.uid))
+    throw new Exit(EXIT.usage, `${path} is a link of another user: choose another name`)
+  return realpathSync(path)
 }
 
 /** Returns a stream to `file`. Unlike `file.createWriteStream`, the stream does not close `file` before the sync. */
