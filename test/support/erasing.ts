@@ -147,7 +147,12 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
     if (server !== null) await fillLog(server)
     const leftLater = countPlaces(scan([server?.data]), texts)
     const mirrors = readdirSync(join(folder, 'mirror', 'mirrors'))
-    const copies = server === null ? readdirSync(backups).map((name) => join(backups, name)) : []
+    const copies =
+      server === null
+        ? readdirSync(backups)
+            .filter((name) => name !== '.lock')
+            .map((name) => join(backups, name))
+        : []
     const stores = [
       from,
       ...mirrors.map((name) => join(folder, 'mirror', 'mirrors', name)),

@@ -32,6 +32,9 @@ function testFolder(): string {
   return folder
 }
 
+/** The names in a folder, without that of its lock. */
+const listed = (folder: string) => readdirSync(folder).filter((name) => name !== '.lock')
+
 /** Creates a data folder with a store of `blocks` blocks and a key, and a folder for its backups. */
 async function testFolders(blocks = 3): Promise<{ folder: string; to: string; store: Store }> {
   const folder = join(testFolder(), 'data')
@@ -93,7 +96,7 @@ it('a backup contains a verified snapshot of the store and the files on the back
   expect(made).toMatchObject({ serverId, blocks: 3, headId: (await store.head(serverId))?.id })
   expect(made.path).toBe(join(to, '2026-11-20T19-30-05.123Z'))
   expect(made.verification).toMatchObject({ finding: null, blocks: 3 })
-  expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
+  expect(listed(to)).toEqual(['2026-11-20T19-30-05.123Z'])
   expect(readdirSync(made.path ?? '').sort()).toEqual(['ledger.db', 'node.key'])
   expect(readFileSync(join(made.path ?? '', 'node.key'), 'utf8')).toBe('the key')
   expect(shares).toEqual(shares.toSorted((one, other) => one - other))
@@ -169,9 +172,9 @@ it('a damaged store is not backed up, unless verification is disabled', async ()
   const made = await backup(folder, to)
   expect(made.path).toBeNull()
   expect(made.verification?.finding).toMatchObject({ height: 1, index: 0 })
-  expect(readdirSync(to)).toEqual(['.partial'])
+  expect(listed(to)).toEqual(['.partial'])
   expect((await backup(folder, to, { verify: false })).path).not.toBeNull()
-  expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
+  expect(listed(to)).toEqual(['2026-11-20T19-30-05.123Z'])
 })
 
 it('an interrupted backup leaves no result, and the next run completes it', async () => {
@@ -197,7 +200,7 @@ it('an interrupted backup leaves no result, and the next run completes it', asyn
   expect(readdirSync(path).sort()).toEqual(['attachments', 'ledger.db', 'node.key'])
   expect(existsSync(join(path, `${content}.unfinished`))).toBe(false)
   expect((await verification(path)).finding).toBeNull()
-  expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
+  expect(listed(to)).toEqual(['2026-11-20T19-30-05.123Z'])
 })
 
 it('copies each blob once, hard-links it in the next backup, and omits removed blobs', async () => {
@@ -263,7 +266,7 @@ it('never removes the backup that was just made, even if others have a later nam
     ...['2020-01-01T00-00-00.000Z', '2098-01-01T00-00-00.000Z'],
   ])
   expect(await dropOldBackups(to, 1, made)).toEqual(['2099-01-01T00-00-00.000Z'])
-  expect(readdirSync(to)).toEqual([foreign, unreadable, '2026-11-20T19-30-05.123Z'])
+  expect(listed(to)).toEqual([foreign, unreadable, '2026-11-20T19-30-05.123Z'])
   // A node that was restored from an older backup lacks blocks of the later ones.
   const { folder: shorter } = await testFolders(2)
   const later = (await backup(shorter, to, { nowMs: NOW + 1 })).path ?? ''
@@ -278,13 +281,22 @@ it('backups with the same timestamp get different names, and old backups are rem
   const names = ['2026-11-20T19-30-05.124Z', '2026-11-20T19-30-05.125Z']
   const made = join(to, '2026-11-20T19-30-05.125Z')
   expect(await dropOldBackups(to, 2, made)).toEqual(['2026-11-20T19-30-05.123Z'])
-  expect(readdirSync(to).sort()).toEqual([...names, 'mine'])
+  expect(listed(to).sort()).toEqual([...names, 'mine'])
   expect(await dropOldBackups(to, 2, made)).toEqual([])
+})
+
+it('keeps the file of its lock, so that a backup that waits for the lock and a new one cannot run together', async () => {
+  const { folder, to } = await testFolders()
+  const other = lockFolder(join(to, '.lock'))
+  const { ino } = statSync(join(to, '.lock', 'ledger.lock'))
+  other.release()
+  await backup(folder, to)
+  expect(statSync(join(to, '.lock', 'ledger.lock')).ino).toBe(ino)
 })
 
 it('rejects a backup while another backup to the same folder is running, and creates nothing for a missing store', async () => {
   const { folder, to } = await testFolders()
-  const other = lockFolder(to)
+  const other = lockFolder(join(to, '.lock'))
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'FOLDER_IN_USE' })
   other.release()
   expect((await backup(folder, to)).path).not.toBeNull()
@@ -322,12 +334,12 @@ it('reports a full disk, leaves no incomplete backup, and continues when the dis
     code: 'STORE_FULL',
     message: expect.stringMatching(/^the copy needs \d+ bytes, but .* has \d+ bytes free$/),
   })
-  expect(readdirSync(to)).toEqual(['.partial'])
+  expect(listed(to)).toEqual(['.partial'])
   // The disk has space for the store, but not for the blob.
   const { folder: small } = await testFolders()
   keepContent(small, 'y'.repeat(500_000))
   await expect(backup(small, to)).rejects.toMatchObject({ code: 'STORE_FULL' })
-  expect(readdirSync(to)).toEqual(['.partial'])
+  expect(listed(to)).toEqual(['.partial'])
   rmSync(join(small, 'attachments'), { recursive: true })
   expect((await backup(small, to)).path).not.toBeNull()
 })
@@ -375,6 +387,6 @@ it.each(['attachments', 'node.key'])(
     // Accessing a symbolic link to itself fails, as on a failing disk.
     symlinkSync(name, join(folder, name))
     await expect(backup(folder, to)).rejects.toMatchObject({ code: 'ELOOP' })
-    expect(readdirSync(to)).toEqual(['.partial'])
+    expect(listed(to)).toEqual(['.partial'])
   },
 )

@@ -3,13 +3,7 @@ import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { fileExists, syncPath } from '../../base/files/durable-files.ts'
 import { unpackPosition } from '../../chain/index.ts'
-import {
-  LOCK_FILE,
-  lockFolder,
-  requireFolder,
-  requireStoreFile,
-  toStorePath,
-} from '../location/folder.ts'
+import { lockFolder, requireFolder, requireStoreFile, toStorePath } from '../location/folder.ts'
 import { openStoreReader } from '../open.ts'
 import { diskError } from '../port/errors.ts'
 import type { StoreReader } from '../port/store.ts'
@@ -26,6 +20,8 @@ import {
 
 /** Name of the folder of an incomplete backup. The folder is renamed when the backup is complete. */
 const PARTIAL = '.partial'
+/** Name of the folder whose lock allows one backup at a time. */
+const LOCK = '.lock'
 /** Prefix of backups that are being removed. */
 const EXPIRED = '.expired-'
 /** Name of a backup: its time in UTC (`2026-11-20T19-30-05.123Z`), so that names sort by time. */
@@ -81,7 +77,7 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
   requireStoreFile(toStorePath(folder))
   const partial = join(to, PARTIAL)
   // The lock is outside of the backup: `verify` takes a folder with a lock file for that of a node.
-  const lock = lockFolder(to)
+  const lock = lockFolder(join(to, LOCK))
   try {
     requireFolder(partial)
     const copy = await fillPartial(options, partial)
@@ -93,7 +89,8 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
   } catch (error) {
     throw diskError(error, `the disk is full: ${to} was not written`)
   } finally {
-    await rm(join(to, LOCK_FILE), { force: true })
+    // The lock stays. A process that waits for the lock has it open, and would not exclude one that creates
+    // a new file.
     lock.release()
   }
 }
