@@ -49,6 +49,11 @@ export class LedgerReader {
     return this.#store.item(db, id)
   }
 
+  /** Whether `db` has an item `id`. Does not read the item, which can have 10 MB. */
+  async hasItem(db: string, id: string): Promise<boolean> {
+    return (await this.#store.existingIds(db, [id])).length > 0
+  }
+
   /** Counts the items of `db` with ids from `from` (inclusive) to `to` (exclusive). */
   async countIds(db: string, from: string, to: string): Promise<number> {
     const database = await this.#store.database(db)

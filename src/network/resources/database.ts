@@ -194,6 +194,8 @@ export interface NetworkBlock {
 export interface ResourceReader {
   /** Returns a resource, or null if it does not exist. */
   read(target: Target): Promise<StoredResource | null>
+  /** Whether a resource exists. Does not read its content, which can have 10 MB. */
+  exists(target: Target): Promise<boolean>
   /** Yields the selected resources, page by page. */
   select(selection: Selection): AsyncIterable<StoredResource[]>
   /** Counts the selected resources, ignoring `limit` and `offset`. */
@@ -278,6 +280,11 @@ export class ResourceDatabase implements ResourceReader {
     if (item === null) return null
     const { text, created, revision } = item
     return { id: target.id, text: sliceResource(itemId, text), created, revision }
+  }
+
+  async exists(target: Target): Promise<boolean> {
+    if (REGISTRY_TYPES.has(target.type)) return this.#registries.exists(target)
+    return this.#ledger.hasItem(this.name, formatItemId(target))
   }
 
   /** Lists revisions of a resource, as `StoreReader.revisions` does. */

@@ -27,6 +27,7 @@ const order = [{ path: ['size'], descending: true }]
 function sortingAtMost(most: number, below: ResourceReader): ResourceReader {
   return {
     read: (target) => below.read(target),
+    exists: (target) => below.exists(target),
     count: (selection) => below.count(selection),
     async *select(selection) {
       if (

@@ -73,7 +73,7 @@ export function isExhausted(error: unknown): boolean {
 }
 
 /** Reads the resources that one caller may read, and checks the caller's changes. */
-export class Guard implements ResourceReader {
+export class Guard {
   readonly definition: NetworkDefinition
   readonly caller: Caller
   /** All resources, including those that the caller may not read. */

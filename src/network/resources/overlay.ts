@@ -43,6 +43,11 @@ export class Overlay implements ResourceReader {
     return changed === undefined ? this.#below.read(target) : changed.stored
   }
 
+  async exists(target: Target): Promise<boolean> {
+    const changed = this.#changed.get(target.type)?.get(target.id)
+    return changed === undefined ? this.#below.exists(target) : changed.stored !== null
+  }
+
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
     const changed = this.#changed.get(selection.type.qualifiedName)
     if (changed === undefined) {
@@ -125,6 +130,7 @@ const REGISTRY_NAMES = new Map<TypeDeclaration['kind'], string>([
 /** A reader without resources. */
 export const NO_RESOURCES: ResourceReader = {
   read: async () => null,
+  exists: async () => false,
   async *select() {},
   count: async () => 0,
 }

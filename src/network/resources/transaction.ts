@@ -29,14 +29,14 @@ export function callerAuthor({ participant, by }: Caller, name: string): Author 
 /** Whether the identity of `caller` was revoked, or its participant deleted. */
 export async function isRevoked(
   { participant, identity }: Caller,
-  state: Pick<ResourceReader, 'read'>,
+  state: Pick<ResourceReader, 'read' | 'exists'>,
 ): Promise<boolean> {
   if (identity === null) return false
-  const [stored, owner] = await Promise.all([
+  const [stored, hasOwner] = await Promise.all([
     state.read({ type: systemType('Identity'), id: identity }),
-    state.read(participant),
+    state.exists(participant),
   ])
-  return stored === null || owner === null || parseStored(stored.text).state === 'REVOKED'
+  return stored === null || !hasOwner || parseStored(stored.text).state === 'REVOKED'
 }
 
 /** Returns the error for revoked and for unknown identities alike. */

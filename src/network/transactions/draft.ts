@@ -49,7 +49,7 @@ export class Draft {
   /** Creates a resource. Errors: ACCESS_DENIED, RESOURCE_EXISTS. */
   async add({ target, value }: Resource): Promise<void> {
     await this.guard.require('CREATE', target, () => JSON.stringify(value))
-    if ((await this.#overlay.read(target)) !== null) {
+    if (await this.#overlay.exists(target)) {
       throw resourceTaken(requireType(this.guard.definition.model, target.type), target.id)
     }
     this.#apply(toWrite('create', target, value))

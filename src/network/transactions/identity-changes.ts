@@ -158,10 +158,10 @@ async function newIdentity(
   const { definition, database } = guard
   const target = { type: IDENTITY, id }
   await requireIssuer(guard, participant, action)
-  if ((await database.read(participant)) === null) {
+  if (!(await database.exists(participant))) {
     throw resourceMissing(requireType(definition.model, participant.type), participant.id)
   }
-  if ((await database.read(target)) !== null) {
+  if (await database.exists(target)) {
     throw new NetworkError('RESOURCE_EXISTS', 'this identity is recorded already')
   }
   if (content.state === 'ISSUED') await requireNewName(content.name, guard)

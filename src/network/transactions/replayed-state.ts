@@ -79,6 +79,10 @@ class EarlierRecords implements ResourceReader {
     return stored === null ? null : this.#earlier(target.type, stored)
   }
 
+  async exists(target: Target): Promise<boolean> {
+    return (await this.read(target)) !== null
+  }
+
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
     const { type, order } = selection
     if (!this.isRecord(type.qualifiedName)) yield* this.#registries.select(selection)

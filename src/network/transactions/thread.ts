@@ -106,6 +106,10 @@ class WaitingReader implements ResourceReader {
     return this.#clock.stopped(() => this.#below.read(target))
   }
 
+  exists(target: Target): Promise<boolean> {
+    return this.#clock.stopped(() => this.#below.exists(target))
+  }
+
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
     const pages = this.#below.select(selection)[Symbol.asyncIterator]()
     try {
