@@ -5,6 +5,7 @@ import { arrayRecords, ndjsonRecords } from './formats/json-records.ts'
 import { findLineEnd } from './formats/lines.ts'
 import type { RecordPages } from './formats/record.ts'
 
+export { QUOTED_IN_HEADER, quoteCell } from './formats/csv.ts'
 export { findUtf16 } from './formats/lines.ts'
 
 const CHUNK_BYTES = 256 * 1024
@@ -13,6 +14,11 @@ const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
 
 async function* toChunks(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += CHUNK_BYTES) yield bytes.subarray(at, at + CHUNK_BYTES)
+}
+
+/** Returns the character that ends the records of a file without byte order mark, from its start. */
+export function findRecordEnd(file: Uint8Array): string {
+  return String.fromCharCode(findLineEnd(file.subarray(0, CHUNK_BYTES)))
 }
 
 /** Yields the records of a file in UTF-8: CSV, or else a JSON array or NDJSON. Errors: InputError, FormatError. */

@@ -71,6 +71,9 @@ it('returns refused records as they are in the file, to correct them', async () 
   // Empty cells at the end, and another line end in a quoted cell.
   expect(await refused('n:number\ta\tb\nx\t\t\n1\tc\td\n')).toEqual(['x\t\t'])
   expect(await refused('n:number,a\n1,"b\rc"\nx,d')).toEqual(['x,d'])
+  // The start of the file decides which line end its records have.
+  const many = `${'\r1,b'.repeat(70_000)}`
+  expect(await refused(`n:number,a${many}\r1,"b\nc"\rx,d`)).toEqual(['x,d'])
   expect(await refused('\ufeff[{"id":1}]', false)).toEqual([null])
   expect(await refused('n:number\nx\n', true, 'utf16le')).toEqual(['x'])
 })

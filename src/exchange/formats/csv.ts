@@ -319,8 +319,7 @@ export function csvRow(columns: readonly Column[], item: JsonObject): string {
 
 /** Returns the header for `columns`, each with its type. Errors: InputError. */
 export function csvHeader(columns: readonly Column[]): string {
-  // `findSeparator` ignores separators in quotes.
-  const names = columns.map(({ name, type }) => quoteCell(`${name}:${type}`, /[",;|\t\r\n]/))
+  const names = columns.map(({ name, type }) => quoteCell(`${name}:${type}`, QUOTED_IN_HEADER))
   const header = names.join(',')
   // Without a byte order mark, a NUL among the first two bytes would mean UTF-16.
   return requireReadable(header.slice(0, 2).includes('\0') ? `\ufeff${header}` : header)
@@ -342,7 +341,11 @@ function cellText(value: Json | undefined, type: ColumnType): string {
   return text === '' ? '""' : quoteCell(text)
 }
 
-function quoteCell(text: string, quoted = /[",\r\n]/): string {
+/** Characters for which a cell of a header is quoted. `findSeparator` ignores separators in quotes. */
+export const QUOTED_IN_HEADER = /[",;|\t\r\n]/
+
+/** Returns a cell of RFC 4180, in quotes if it has one of the `quoted` characters. */
+export function quoteCell(text: string, quoted = /[",\r\n]/): string {
   return quoted.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 

@@ -1,4 +1,4 @@
-import { fileRecords, findUtf16 } from '../../../exchange/portable.ts'
+import { fileRecords, findRecordEnd, findUtf16 } from '../../../exchange/portable.ts'
 import { isItemId } from '../text/json.ts'
 import { type LocatedChange, type RefusedChange, recordBatches } from './batches.ts'
 
@@ -112,8 +112,7 @@ function toUpdate({ change, ...located }: LocatedChange): LocatedChange {
 
 /** Splits a file at the line ends of its records. Others can be in quoted cells. */
 function splitLines(bytes: Uint8Array): readonly string[] {
-  const text = new TextDecoder().decode(bytes)
-  return text.split(text.includes('\n') ? '\n' : '\r')
+  return new TextDecoder().decode(bytes).split(findRecordEnd(bytes))
 }
 
 /** Joins lines without the line end of the last one. Spaces and tabs at its end belong to the record. */

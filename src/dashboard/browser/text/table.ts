@@ -1,5 +1,6 @@
 import { isJsonObject } from '../../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
+import { QUOTED_IN_HEADER, quoteCell } from '../../../exchange/portable.ts'
 
 export interface ListedItem {
   readonly id: string
@@ -92,9 +93,7 @@ export function formatCsv(
 function formatCell(value: unknown, separator: string): string {
   if (value === undefined || value === null) return ''
   const text = typeof value === 'string' ? withoutFormula(value) : JSON.stringify(value)
-  // In a header, a program that guesses the separator must find only this one.
-  const isPlain = !/["\r\n]/.test(text) && !(separator === ',' ? /[,;|\t]/ : /\t/).test(text)
-  return isPlain ? text : `"${text.replaceAll('"', '""')}"`
+  return quoteCell(text, separator === ',' ? QUOTED_IN_HEADER : /["\t\r\n]/)
 }
 
 /** Adds an apostrophe to a text that starts like a formula, so that spreadsheets do not evaluate the text. */
