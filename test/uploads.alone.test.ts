@@ -1,5 +1,6 @@
 // Uploads and downloads over a real socket. Uploads may be interrupted, stalled, too long, repeated or concurrent.
 import { hash } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { request } from 'node:http'
 import { connect } from 'node:net'
@@ -162,15 +163,29 @@ describe('an upload', () => {
     ])
   })
 
-  it('an upload beyond 64 concurrent uploads gets 503', async () => {
+  it('an upload beyond 64 concurrent uploads of one client gets 503, and one of another client replaces the oldest', async () => {
     const head = 'Content-Length: 100'
     const arriving = []
     for (let at = 0; at < 64; at += 1) arriving.push(await beginUpload(head, 'some'))
     await until('the folder has 64 files', () => at.files().length === 64)
     const reply = await at.put('n', TEXT)
     expect([reply.status, reply.json.code]).toEqual([503, 'UPLOADS_BUSY'])
+    // An upload of another client replaces the oldest one, which gets 408.
+    const { port } = new URL(at.node.url)
+    const other = connect({ port: Number(port), host: '127.0.0.1', localAddress: '127.0.0.2' })
+    other.write(
+      `PUT ${ITEM}/attachments/other HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nsome`,
+    )
+    expect(String((await once(other, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
+    other.destroy()
+    const [oldest] = arriving
+    await until(
+      'the oldest upload has ended',
+      () => oldest?.received().includes('REQUEST_TIMEOUT') === true,
+    )
+    expect(oldest?.received()).toMatch(/^HTTP\/1\.1 408 /)
     for (const { socket } of arriving) socket.destroy()
-    await until('the folder has no file', () => at.files().length === 0)
+    await until('the folder has only the stored file', () => at.files().length === 1)
     expect((await at.put('n', TEXT)).status).toBe(200)
   })
 

@@ -1,6 +1,7 @@
 export { buildApp } from './app.ts'
 export { type Credentials, equalCredentials, parseBasic } from './basic-credentials.ts'
 export { acceptStrictJson, arrivingBody, type Pace, readBody } from './body-readers.ts'
+export { BodyShares } from './body-shares.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
 export { acceptsGzip, toPlainTag } from './compression.ts'
 export { varyByOrigin } from './cross-origin-access.ts'

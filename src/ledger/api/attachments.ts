@@ -1,6 +1,6 @@
 import { Type } from '../../base/shape.ts'
 import { attachmentText } from '../../chain/index.ts'
-import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
+import { arrivingBody, BodyShares, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
 import { At, AtReply, findSameReply, requireState } from './as-of.ts'
@@ -61,6 +61,8 @@ const AttachmentListReply = okReply({
 const PATH = '/api/:db/:id/attachments/:name'
 /** Minimum bytes that a client must upload in each window. A window is the request timeout of the listener (30 s). */
 const BYTES_PER_WINDOW_MIN = 32 * 1024
+/** Maximum concurrent uploads. Each upload keeps a file open and uses some memory. */
+const UPLOADS_MAX = 64
 
 export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
   // The upload route reads the body itself, so it has its own Fastify scope without a body parser.
@@ -94,6 +96,7 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
 
 function uploadRoute(app: HttpApp, ledger: LedgerService): void {
   const { requestTimeout } = app.server
+  const uploads = new BodyShares(UPLOADS_MAX)
   app.put(
     PATH,
     operation('attachments', 'putAttachment', {
@@ -122,6 +125,10 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
           'CONTENT_TYPE_UNKNOWN',
           'send the bytes of the attachment alone as the body, not a form (curl -T <file>)',
         )
+      }
+      if (!uploads.open(request, reply.raw)(1)) {
+        const message = `${UPLOADS_MAX} uploads are already in progress; try again shortly`
+        throw new LedgerError('UPLOADS_BUSY', message)
       }
       const contentLength = headers['content-length']
       const pace = { windowMs: requestTimeout, bytesMin: BYTES_PER_WINDOW_MIN }

@@ -14,8 +14,6 @@ import type { RequestConditions, UploadConditions } from './request-conditions.t
 import { firstPosition, type LedgerWriter } from './writer.ts'
 
 export const ATTACHMENT_BYTES_MAX = 1024 * 1024 * 1024
-/** Maximum concurrent uploads. Each upload keeps a file open and uses some memory. */
-const UPLOADS_MAX = 64
 /** Attachments per page of a list. */
 const PAGE_ROWS = 500
 /**
@@ -57,7 +55,6 @@ export class AttachmentService {
   readonly #writer: LedgerWriter
   readonly #blobs: BlobStore
   readonly #bytesMax: number
-  #uploads = 0
 
   /** `bytesMax`: maximum size of one attachment. */
   constructor(store: StoreReader, writer: LedgerWriter, blobs: BlobStore, bytesMax: number) {
@@ -72,7 +69,7 @@ export class AttachmentService {
    * the bytes and the entry are durable. When it rejects, nothing has changed, unless the code is
    * OUTCOME_UNKNOWN or WRITER_STOPPED: then the entry may have been recorded.
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_…, PRECONDITION_FAILED, DIGEST_MISMATCH,
-   * UPLOADS_BUSY, STORE_FULL, STORE_FAILED, and the errors of `chunks`.
+   * STORE_FULL, STORE_FAILED, and the errors of `chunks`.
    */
   async put(
     db: string,
@@ -90,31 +87,20 @@ export class AttachmentService {
     }
     await this.#refuseEarly(db, id, name, conditions)
     if (announcedLength !== null) this.#checkLength(announcedLength)
-    if (this.#uploads >= UPLOADS_MAX) {
-      throw new LedgerError(
-        'UPLOADS_BUSY',
-        `${UPLOADS_MAX} uploads are already in progress; try again shortly`,
-      )
-    }
-    this.#uploads += 1
-    try {
-      return await this.#blobs.add(
-        this.#bounded(chunks),
-        async ({ sha256, length }) => {
-          requireDigests(digests, sha256)
-          const attachment = { content_type: contentType, length, name, sha256 }
-          const text = attachmentText(attachment)
-          const operation = { kind: 'create_attachment', db, id, text } as const
-          const { keyed, ...others } = conditions
-          const idempotency = keyed?.with(text) ?? null
-          const recorded = await this.#writer.record([operation], { ...others, idempotency })
-          return { position: firstPosition(recorded), attachment, isNew: !('entries' in recorded) }
-        },
-        { isRecorded: ({ isNew }) => isNew, mayBeRecorded },
-      )
-    } finally {
-      this.#uploads -= 1
-    }
+    return this.#blobs.add(
+      this.#bounded(chunks),
+      async ({ sha256, length }) => {
+        requireDigests(digests, sha256)
+        const attachment = { content_type: contentType, length, name, sha256 }
+        const text = attachmentText(attachment)
+        const operation = { kind: 'create_attachment', db, id, text } as const
+        const { keyed, ...others } = conditions
+        const idempotency = keyed?.with(text) ?? null
+        const recorded = await this.#writer.record([operation], { ...others, idempotency })
+        return { position: firstPosition(recorded), attachment, isNew: !('entries' in recorded) }
+      },
+      { isRecorded: ({ isNew }) => isNew, mayBeRecorded },
+    )
   }
 
   /** Returns the metadata of an attachment. Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND. */
