@@ -82,3 +82,14 @@ it('the state of many items in several databases is the same recomputed as follo
   }
   file.close()
 })
+
+it('an item that an entry creates although it exists has no attachments, in any chain', () => {
+  const [created = '', first = ''] = ENTRIES
+  const attached = attachment('create_attachment', 'a')
+  const again = entryText.item('create_item', ID, 'd', item('i', 2))
+  const changed = entryText.item('update_item', ID, 'd', item('i', 2))
+  const last = (entries: readonly string[]) => rootsAtEachHeight(entries).at(-1)
+  const fresh = last([created, attached, attached, again])
+  expect(last([created, first, attached, again])).toBe(fresh)
+  expect(last([created, first, attached, changed])).not.toBe(fresh)
+})

@@ -478,3 +478,15 @@ it('lists databases that were deleted later as they were, with their items', asy
   ])
   expect((await get('/api/fruit?docs=1')).json.docs).toEqual([{ id: 'y', n: 3 }])
 })
+
+it('attachments and erasures are no differences of their items, but deletions with an author or a reason are', async () => {
+  await node.send('POST', '/api/a')
+  for (const id of ['x', 'y']) await node.send('POST', '/api/a', { id })
+  await node.send('POST', '/api/a/x', { n: 2 })
+  await node.send('PUT', '/api/a/x/attachments/f', 'bytes', { 'content-type': 'text/plain' })
+  await node.send('DELETE', '/api/a/x/attachments/f')
+  await node.send('POST', '/api/a/x/erase')
+  await node.send('DELETE', '/api/a/y', undefined, { 'ledger-reason': 'asked%20for' })
+  const { json } = await get('/api/config/diff?from=3&to=7')
+  expect(json.changes).toEqual([{ db: 'a', id: 'y', change: 'deleted' }])
+})

@@ -111,7 +111,7 @@ async function* changedItems(
       for (let index = 0; index < count; index += 1) {
         const text = block.entries[index] ?? ''
         const pair = same.get(parseEntryHead(text)?.db ?? '')
-        const id = pair === undefined ? null : (findItemId(text) ?? changedId(parseJson(text)))
+        const id = pair === undefined ? null : (findItemId(text) ?? deletedId(parseJson(text)))
         work += ENTRY_WORK + (pair === undefined ? 0 : text.length)
         if (pair !== undefined && id !== null) {
           const position = packPosition(height, index)
@@ -129,12 +129,11 @@ async function* changedItems(
   }
 }
 
-function changedId(entry: Json): string | null {
+/** Returns the id in an entry without an item if the entry deletes an item; attachments and erasures change no item. */
+function deletedId(entry: Json): string | null {
   if (!isJsonObject(entry)) return null
-  const { method, item } = entry
-  const isChange = method === 'create_item' || method === 'update_item' || method === 'delete_item'
-  const id = isJsonObject(item) ? item.id : entry.id
-  return isChange && typeof id === 'string' ? id : null
+  const { method, id } = entry
+  return method === 'delete_item' && typeof id === 'string' ? id : null
 }
 
 /** Yields all items of the former database, and then those that only the later database has. */
