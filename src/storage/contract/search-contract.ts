@@ -462,6 +462,45 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       await expect(interrupted).rejects.toMatchObject({ code: 'SEARCH_INTERRUPTED' })
     })
 
+    it('a search never gives an item that has changed meanwhile and matches no more', async () => {
+      const long = 'x'.repeat(100_000)
+      for (const isIndexed of [false, true]) {
+        const db = `d${isIndexed}`
+        if (!isIndexed) await stage.open()
+        const ids = Array.from({ length: 40 }, (_, at) => `${at}`)
+        await appendEntries(stage.store, [entry.createDb(db)])
+        await appendEntries(
+          stage.store,
+          ids.map((id) => create(db, { id, n: 1, long })),
+        )
+        if (isIndexed) await stage.store.addIndex(db, 'n')
+        await built()
+        const { created } = (await stage.store.database(db)) ?? { created: -1 }
+        const { where } = read({ where: { n: 1 } })
+        for (const order of [[], read({ order: 'long' }).order]) {
+          await appendEntries(
+            stage.store,
+            ids.map((id) => update(db, { id, n: 1, long })),
+          )
+          const query = { ...everything, where, order, text: true }
+          const { pieces } = await stage.store.search(created, query)
+          const numbers: unknown[] = []
+          for await (const piece of pieces) {
+            if (piece.length > 0 && numbers.length === 0) {
+              const changed = ids.slice(20).map((id) => update(db, { id, n: 2 }))
+              await appendEntries(stage.store, changed)
+            }
+            for (const { text } of piece) numbers.push(JSON.parse(text ?? '').n)
+          }
+          expect([isIndexed, order.length, numbers]).toEqual([
+            isIndexed,
+            order.length,
+            Array.from({ length: 20 }, () => 1),
+          ])
+        }
+      }
+    })
+
     it(`a database has at most ${INDEXES_PER_DATABASE} indexes`, async () => {
       await fruit(1)
       for (let at = 0; at < INDEXES_PER_DATABASE; at += 1) {

@@ -70,6 +70,8 @@ export interface Scan {
  * state.
  */
 export interface SearchRows {
+  /** Returns the packed position after the newest block. */
+  end(): Promise<number>
   readyIndexes(database: number): Promise<ReadyIndex[]>
   /** Returns whether an index has more than `count` entries with `key`. */
   hasMore(index: ReadyIndex, key: Uint8Array, count: number): Promise<boolean>

@@ -13,6 +13,7 @@ function rowsOf(
   overrides: Partial<SearchRows> = {},
 ): SearchRows {
   return {
+    end: async () => 0,
     readyIndexes: async () => [],
     hasMore: async () => false,
     positions: async () => [],

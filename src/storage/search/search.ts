@@ -37,10 +37,12 @@ export async function searchItems(
   database: number,
   query: ItemSearch,
 ): Promise<FoundItems> {
+  // Read before the rows, so that a later change of an item is never taken for an earlier one.
+  const end = query.text && query.where !== null ? await rows.end() : Number.POSITIVE_INFINITY
   const access = await chooseAccess(rows, database, query)
   const scan = openScan(rows, database, access, query.where)
   const isOrdered = access.by === 'index' || (access.by === 'id' && access.isOrdered)
-  const search = new Search(rows, scan, query, isOrdered || query.order.length === 0)
+  const search = new Search(rows, scan, query, isOrdered || query.order.length === 0, end)
   return { index: indexName(access), pieces: search.pieces() }
 }
 
@@ -119,10 +121,13 @@ async function* splitPositions(positions: readonly number[]): AsyncGenerator<rea
   }
 }
 
-/** Removes from `items` those that do not match `where`, and the texts of the others unless `text`. */
-function keepMatches(items: FoundItem[], where: Where, text: boolean): void {
+/**
+ * Removes from `items` those whose revision is at position `from` or later and does not match `where`, and the texts of
+ * the others unless `text`.
+ */
+function keepMatches(items: FoundItem[], where: Where, from: number, text: boolean): void {
   for (const item of items.splice(0)) {
-    if (!matches(where, parseJson(item.text ?? '{}'))) continue
+    if (item.revision >= from && !matches(where, parseJson(item.text ?? '{}'))) continue
     items.push(text ? item : { ...item, text: null })
   }
 }
@@ -139,9 +144,18 @@ class Search {
   readonly #query: ItemSearch
   readonly #isOrdered: boolean
   readonly #charactersMax: number
+  /** Packed position from which on a revision is checked, because it was recorded after the scan began. */
+  readonly #checkedFrom: number
 
-  constructor(rows: Pick<SearchRows, 'items'>, scan: Scan, query: ItemSearch, isOrdered: boolean) {
+  constructor(
+    rows: Pick<SearchRows, 'items'>,
+    scan: Scan,
+    query: ItemSearch,
+    isOrdered: boolean,
+    end = Number.POSITIVE_INFINITY,
+  ) {
     this.#rows = rows
+    this.#checkedFrom = scan.isExact ? end : -1
     this.#scan = scan
     this.#query = query
     this.#isOrdered = isOrdered
@@ -230,14 +244,15 @@ class Search {
 
   /** Reads the items at `positions` that still exist and match, in bounded pieces. */
   async *#read(positions: readonly number[], text: boolean): AsyncGenerator<FoundItem[]> {
-    const residual = this.#scan.isExact ? null : this.#query.where
-    const options = { text: text || residual !== null, charactersMax: this.#charactersMax }
+    const { where } = this.#query
+    const isChecked = where !== null && !this.#scan.isExact
+    const options = { text: text || isChecked, charactersMax: this.#charactersMax }
     let rest = positions
     while (rest.length > 0) {
       const items = await this.#rows.items(rest, options)
       const last = items.at(-1)?.created
       if (last === undefined) return
-      if (residual !== null) keepMatches(items, residual, text)
+      if (where !== null) keepMatches(items, where, this.#checkedFrom, text)
       yield items
       rest = rest.slice(rest.indexOf(last) + 1)
     }

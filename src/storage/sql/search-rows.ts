@@ -1,3 +1,4 @@
+import { packPosition } from '../../chain/index.ts'
 import type { Where } from '../../filter/index.ts'
 import { StoreError } from '../port/errors.ts'
 import { READY } from '../search/declared-indexes.ts'
@@ -23,6 +24,7 @@ const MATCH_ALL: CompiledWhere = { text: '1', values: [], isExact: true }
 type ScanAccess = Exclude<RowAccess, { by: 'list' }>
 
 const STATEMENTS = {
+  newest: 'SELECT height FROM blocks ORDER BY height DESC LIMIT 1',
   readyIndexes: `SELECT number, path FROM indexes WHERE db = $1 AND built = ${READY}`,
   hasMore: 'SELECT created FROM index_entries WHERE number = $1 AND key = $2 LIMIT 1 OFFSET $3',
   // Gives no row if the index was removed.
@@ -65,6 +67,13 @@ export class SqlSearchRows implements SearchRows {
         '$2',
       ),
     })
+  }
+
+  async end(): Promise<number> {
+    const height = await this.#reads.first(this.#sql.newest, [], (row) =>
+      readInteger(row, 'height'),
+    )
+    return height === null ? 0 : packPosition(height + 1, 0)
   }
 
   readyIndexes(database: number): Promise<ReadyIndex[]> {
