@@ -1,6 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { arrayRecords } from './json-records.ts'
 import {
+  isBase64,
   itemRecord,
   type RecordPages,
   RecordRefusal,
@@ -76,8 +77,4 @@ function decodeAttachments(value: Json | undefined): SourceAttachment[] {
     }
     return { name, contentType, bytes: Buffer.from(data, 'base64') }
   })
-}
-
-function isBase64(text: string): boolean {
-  return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text)
 }

@@ -1,7 +1,9 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { RecordRefusal } from './record.ts'
+import { isBase64, RecordRefusal } from './record.ts'
 
 const ISO_DATE = /^[+-]?\d{4,6}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
+/** `Number` would also accept spaces, and digits of other bases such as `0x10`. */
+const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/
 const SAFE = BigInt(Number.MAX_SAFE_INTEGER)
 /** Maximum milliseconds, positive or negative, of a JavaScript Date. */
 const DATE_MS_MAX = 8_640_000_000_000_000
@@ -98,7 +100,7 @@ function convertLong(type: string, value: Json): Json {
 
 function convertDouble(value: Json): Json {
   if (typeof value === 'number') return value
-  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : Number.NaN
+  const number = typeof value === 'string' && DECIMAL.test(value) ? Number(value) : Number.NaN
   if (Number.isFinite(number)) return number
   if (value === 'Infinity' || value === '-Infinity' || value === 'NaN') return value
   throw new RecordRefusal('$numberDouble is not a number')
@@ -108,7 +110,10 @@ function convertDate(value: Json): Json {
   if (typeof value === 'string') {
     // mongoexport of MongoDB before 4.2 writes time zones without a colon.
     const text = value.replace(/([+-]\d{2})(\d{2})$/, '$1:$2')
-    if (ISO_DATE.test(text) && !Number.isNaN(Date.parse(text))) return text
+    // `Date` takes 30 February for a day in March.
+    const [, day = ''] = /^([+-]?\d+-\d{2}-\d{2})/.exec(text) ?? []
+    const isDay = isoDay(day)?.startsWith(day) === true
+    if (ISO_DATE.test(text) && isDay && !Number.isNaN(Date.parse(text))) return text
     throw new RecordRefusal('$date is not a date of ISO 8601')
   }
   const ms = isJsonObject(value) ? convertLong('$date', value.$numberLong ?? null) : value
@@ -118,10 +123,16 @@ function convertDate(value: Json): Json {
   return new Date(ms).toISOString()
 }
 
+function isoDay(day: string): string | null {
+  const ms = Date.parse(`${day}T00:00:00Z`)
+  return Number.isNaN(ms) ? null : new Date(ms).toISOString()
+}
+
 /** Returns a UUID (subtype 4) as a UUID, all other bytes as base64. */
 function convertBinary(value: Json, oldType: Json | undefined): string {
   const base64 = text('$binary', isJsonObject(value) ? (value.base64 ?? null) : value)
   const type = isJsonObject(value) ? value.subType : oldType
+  if (!isBase64(base64)) throw new RecordRefusal('$binary is not base64')
   const bytes = Buffer.from(base64, 'base64')
   const isUuid = /^0?4$/.test(String(type)) && bytes.length === 16
   return isUuid ? formatUuid(bytes.toString('hex')) : base64

@@ -66,3 +66,7 @@ export function itemRecord(
 export class RecordRefusal extends Error {
   override readonly name = 'RecordRefusal'
 }
+
+export function isBase64(text: string): boolean {
+  return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text)
+}
