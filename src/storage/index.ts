@@ -43,6 +43,7 @@ export {
   DamageError,
   EffectError,
   isDamage,
+  isFileOutage,
   isReadDamage,
   StoreError,
   type StoreErrorCode,

@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { Dice } from '../../../test/support/ledger-load.ts'
 import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
 import { nodeVerifySignature, verifyStateProof } from '../../chain/index.ts'
@@ -220,4 +220,28 @@ it('gives only right proofs of a file that was removed, truncated, or changed in
     removals.pop()?.()
   }
   expect(renewals).toBeGreaterThan(0)
+})
+
+it('keeps its file when the disk is full or the process has no more files or memory, and continues it later', async () => {
+  for (const errcode of [5, 7, 13, 14]) {
+    const target = folder()
+    writeFileSync(join(target, STATE_FILE), early.file)
+    const keeper = new StateKeeper(target, store, stateSigner(key))
+    expect(await keeper.advance(early.size, true)).toBe(early.size)
+    const commit = vi.spyOn(StateFile.prototype, 'transaction').mockImplementationOnce(() => {
+      throw Object.assign(new Error('simulated'), { errcode })
+    })
+    expect([errcode, await keeper.advance(late.size, true)]).toEqual([errcode, early.size])
+    commit.mockRestore()
+    const blocks = vi.spyOn(store, 'blocks')
+    await advance(keeper)
+    // The last committed block is compared with that of the file.
+    expect([errcode, Math.min(...blocks.mock.calls.map(([, from]) => from))]).toEqual([
+      errcode,
+      early.size - 1,
+    ])
+    blocks.mockRestore()
+    expect(keeper.note).toBe(late.note)
+    keeper.close()
+  }
 })

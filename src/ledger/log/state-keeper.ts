@@ -9,7 +9,13 @@ import {
   signedNote,
   stateText,
 } from '../../chain/index.ts'
-import { STATE_FILE, StateFile, type StateHead, type StoreReader } from '../../storage/index.ts'
+import {
+  isFileOutage,
+  STATE_FILE,
+  StateFile,
+  type StateHead,
+  type StoreReader,
+} from '../../storage/index.ts'
 import { type LogKey, rootAt } from './signed-head.ts'
 import { StateFollower } from './state-follower.ts'
 
@@ -39,8 +45,8 @@ export function stateSigner({ verifier, privateKey }: LogKey): StateNote {
 class Unread extends Error {}
 
 /**
- * Keeps the state of a log, with its note, in its file. The state is derived: after any failure that does not come from
- * the store of the chain, the file is removed, and the state is followed again. A failure here never stops the log.
+ * Keeps the state of a log, with its note, in its file. The state is derived: after a failure that may come from the
+ * content of the file, the file is removed, and the state is followed again. A failure here never stops the log.
  *
  * A crash before the end of a commit leaves the state of the commit before. A crash in `remove` leaves no file, or
  * only a write-ahead log, which SQLite ignores without its file.
@@ -93,7 +99,7 @@ export class StateKeeper {
       follower.commit((root) => this.#note({ size: at, root, log }))
       this.#committed = at
     } catch (error) {
-      if (error instanceof Unread) this.close()
+      if (error instanceof Unread || isFileOutage(error)) this.close()
       else this.remove()
       this.#skips = SKIPS_AFTER_FAILURE
     }

@@ -78,6 +78,14 @@ const SQLITE_NOTADB = 26
 /** SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS. */
 const READ_FAILURES = new Set([266, 522, 8202, 8458])
 
+/** SQLITE_BUSY, SQLITE_NOMEM, SQLITE_FULL; SQLITE_CANTOPEN, when the process has too many open files. */
+const OUTAGES = new Set([5, 7, 13, 14])
+
+/** Returns whether a failure of SQLite may pass, and says nothing about the content of the file. */
+export function isFileOutage(error: unknown): boolean {
+  return OUTAGES.has(sqliteCode(error) & 0xff)
+}
+
 /** Returns whether the engine reports an unreadable or malformed file. */
 export function isDamage(error: unknown): error is Error {
   return isMalformed(error) || (sqliteCode(error) & 0xff) === SQLITE_IOERR
