@@ -161,7 +161,29 @@ it('sends nothing to a subscriber that leaves while its page is read', async () 
   expect([feed.subscribers, feed.heldBytes, feed.ended.left]).toEqual([0, 0, 1])
 })
 
-it('sends heartbeats with the last position only to a subscriber that has all entries', async () => {
+it('tells a subscriber that catches up how far the filter has come, so that it need not start again', async () => {
+  clock.stepMs = 20
+  const schedule = new HandSchedule()
+  const entries = ['{"db":"a"}', '{"db":"a"}']
+  const store = {
+    serverId: 1,
+    blocks: async (_: number, height: number) => [{ height, entries, timestamps: [1, 1] }],
+  } as unknown as StoreReader
+  const feed = new ChangeFeed(packPosition(2, 1), { store, schedule, bounds: FEED_BOUNDS })
+  const passed: (number | null)[] = []
+  const heartbeat = (position: number | null) => void passed.push(position)
+  await feed.subscribe({ send() {}, heartbeat, end() {} }, 'start', entryFilter({ db: ['b'] }))
+  schedule.heartbeat()
+  for (let round = 0; round < 4; round += 1) {
+    schedule.heartbeat()
+    await schedule.run()
+  }
+  schedule.heartbeat()
+  const at = [0, 1, 2].map((height) => packPosition(height, 1))
+  expect(passed).toEqual([null, ...at, at[2]])
+})
+
+it('sends heartbeats without a position before the first entry, and then with the last one', async () => {
   const { schedule, subscribe } = feedOfTwoBlocks()
   const { received, ready } = await subscribe()
   for (let count = 0; count < 2; count += 1) schedule.heartbeat()

@@ -38,7 +38,8 @@ export interface Subscriber {
   /** Sends events in wire format. The feed calls `send` again only after the subscriber has called `ready`. */
   send(events: Buffer): void
   /**
-   * Sends a heartbeat. `passed` is the packed position of the last entry, or null while the subscriber is catching up.
+   * Sends a heartbeat. `passed` is the packed position of the last entry that was sent or filtered out, so that a
+   * subscriber that catches up with a long chain need not start again if its connection ends; null before the first.
    */
   heartbeat(passed: number | null): void
   /** Called when the feed ends the subscription. `error` is null unless the chain could not be read. */
@@ -65,6 +66,8 @@ interface Slot {
   readonly filter: EntryFilter | null
   /** Packed position of the next entry to send. */
   next: number
+  /** Packed position of the last entry before `next`; null if there is none. */
+  passed: number | null
   /** The sent chunk that the connection has not accepted yet, or null. */
   sentChunk: Chunk | null
   /** Number of heartbeat intervals since a chunk was sent or accepted. */
@@ -175,7 +178,7 @@ export class ChangeFeed {
     this.#requireCapacity()
     const passed = after === 'now' ? this.#last : after === 'start' ? null : after
     const next = after === 'now' ? this.#end : passed === null ? 0 : passed + 1
-    const slot: Slot = { subscriber, filter, next, sentChunk: null, idleHeartbeats: 0 }
+    const slot: Slot = { subscriber, filter, next, passed, sentChunk: null, idleHeartbeats: 0 }
     this.#enqueue(slot)
     if (this.subscribers === 1) this.#scheduleHeartbeat()
     return {
@@ -291,6 +294,7 @@ export class ChangeFeed {
   #serve(slot: Slot, page: EntryPage): void {
     const chunk = this.#cache.chunk(page, slot.next, slot.filter)
     slot.next = chunk.next
+    slot.passed = chunk.last
     if (chunk.bytes.length > 0) this.#hold(slot, chunk)
     this.#enqueue(slot)
     if (chunk.bytes.length > 0) slot.subscriber.send(chunk.bytes)
@@ -330,7 +334,7 @@ export class ChangeFeed {
         const allowed = 1 + Math.ceil(slot.sentChunk.bytes.length / BYTES_PER_HEARTBEAT)
         if (slot.idleHeartbeats > allowed) this.#endSubscription(slot, 'stalled', null)
       } else {
-        slot.subscriber.heartbeat(slot.next >= this.#end ? this.#last : null)
+        slot.subscriber.heartbeat(slot.passed)
       }
     }
     if (this.subscribers > 0) this.#scheduleHeartbeat()

@@ -22,6 +22,8 @@ export interface Chunk {
   readonly bytes: Buffer
   /** Packed position at which the next chunk begins. */
   readonly next: number
+  /** Packed position of the last entry before `next`. */
+  readonly last: number
   /** Number of subscribers whose connection has not accepted the whole chunk yet. */
   holders: number
 }
@@ -33,6 +35,8 @@ type EntryVisitor = (position: number, timestamp: number, entry: string) => bool
 export class EntryPage {
   /** Packed position after the last block. */
   readonly end: number
+  /** Packed position of the last entry. */
+  readonly last: number
   /** Height of the first block. */
   readonly first: number
   readonly #blocks: readonly Block[]
@@ -44,6 +48,7 @@ export class EntryPage {
     const [first, last] = [blocks[0], blocks.at(-1)]
     assert(first !== undefined && last !== undefined)
     this.end = packPosition(last.height + 1, 0)
+    this.last = packPosition(last.height, last.entries.length - 1)
     this.first = first.height
     this.#blocks = blocks
   }
@@ -144,7 +149,8 @@ export class PageCache {
       text += eventText(position, timestamp, entry)
       return text.length < CHUNK_CHARACTERS
     })
-    const chunk = { bytes: Buffer.from(text), next, holders: 0 }
+    const last = next === page.end ? page.last : next - 1
+    const chunk = { bytes: Buffer.from(text), next, last, holders: 0 }
     if (this.#pages.get(page.first) === page) this.#chunks.set(key, chunk)
     return chunk
   }
