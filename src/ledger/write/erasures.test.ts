@@ -406,6 +406,7 @@ it('refuses requests that select nothing or too much, unknown databases, and tho
   expect(await refused({ deleted: false })).toEqual(invalid)
   expect(await refused({ delete: true })).toEqual(invalid)
   expect(await refused({ deleted: true, cursor: 'x' })).toEqual(invalid)
+  expect(await refused({ ids: ['a'], cursor: '1.0' })).toEqual([400, 'POSITION_INVALID'])
   expect(await refused({ where: { n: { over: 1 } } })).toEqual([400, 'FILTER_UNKNOWN'])
   expect(await refused({ deleted: true, reason: '' })).toEqual([400, 'REASON_INVALID'])
   expect(await refused({ db: 'none', deleted: true })).toEqual([404, 'DATABASE_NOT_FOUND'])

@@ -117,7 +117,7 @@ export async function eraseItems(
   return { items, revisions, cursor: null }
 }
 
-/** Yields the erasures of the selected items. Errors: DATABASE_NOT_FOUND for a name that was never used. */
+/** Yields the erasures of the selected items. Errors: DATABASE_NOT_FOUND for a name that was never used; POSITION_INVALID. */
 async function* selectedPages(
   store: StoreReader,
   { db, ids, where, isDeletedOnly, after, from = 0 }: ErasureQuery,
@@ -133,7 +133,11 @@ async function* selectedPages(
   if (ids !== null) {
     const all = { database: null, from: 0, to: Number.MAX_SAFE_INTEGER }
     const selected = [...new Set(ids)].map((id, at) => select(id, at, all))
-    yield { selected: selected.slice(Math.max(0, after)), lives: 0, cursor: null }
+    const rest = selected.slice(Math.max(0, after))
+    if (rest.length === 0) {
+      throw new LedgerError('POSITION_INVALID', 'the cursor is not one of a request with these ids')
+    }
+    yield { selected: rest, lives: 0, cursor: null }
     return
   }
   for (const { created: database } of current === null ? former : [...former, current]) {
