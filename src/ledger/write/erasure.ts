@@ -184,10 +184,12 @@ async function isErasable(
  */
 async function findDeletion(
   store: StoreReader,
-  { databases, id }: ErasedItem,
+  { databases, id, current }: ErasedItem,
   position: number,
   range: FormerRange | null,
 ): Promise<number | null> {
+  // The item has not been deleted since it was created last. Saves three reads for each of thousands of revisions.
+  if (current !== null && position >= current.created) return null
   if (range !== null && range.to !== Number.MAX_SAFE_INTEGER) return range.to
   for (const database of databases) {
     const next = { newestFirst: false, after: position, limit: 1 }

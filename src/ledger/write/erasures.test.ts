@@ -347,6 +347,26 @@ it('refuses to erase revisions of more than 32 MiB of blocks in one request, and
   await node.close()
 })
 
+it('plans the erasure of a current item without a search for its deletion after each of its revisions', async () => {
+  const node = await startLedgerNode()
+  await node.send('POST', '/api/people')
+  for (const id of ['a', 'b']) {
+    await node.send('POST', '/api/people', { id })
+    for (const n of [1, 2, 3]) await node.send('PATCH', `/api/people/${id}`, { n })
+  }
+  await node.send('DELETE', '/api/people/b')
+  const searches = vi.spyOn(node.service.store, 'revisions')
+  for (const [id, revisions, count] of [
+    ['a', 3, 0],
+    ['b', 4, 4],
+  ] as const) {
+    searches.mockClear()
+    const { json } = await erasures(node, { ids: [id], dryRun: true })
+    expect([id, json.revisions, searches.mock.calls.length]).toEqual([id, revisions, count])
+  }
+  await node.close()
+})
+
 it('tests each item when its text is read, and counts its revisions in turns, because many can be large', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/people')

@@ -73,7 +73,7 @@ export async function blockStatements(
     if (erasures.length === 0) return
     items = new Map()
     await session.run(statements.splice(0))
-    await eraseEntries(session, erasures)
+    await eraseEntries(session, erasures, { isPipelined: true })
     erasures = []
   }
   for (const effect of effects) {

@@ -37,6 +37,8 @@ export type Erasure = Extract<Effect, { kind: 'erase_item' }>
 interface ErasureOptions {
   /** The form in which the engine stores the entries of a block. */
   readonly toBody?: (entries: readonly string[]) => Value
+  /** Whether to send the statements for a block without waiting for each reply. */
+  readonly isPipelined?: boolean
   /** Called before the work for an erasure. */
   readonly onErasure?: (erasure: Erasure) => void
 }
@@ -58,7 +60,7 @@ interface ErasedPosition {
 export async function eraseEntries(
   queries: SqlRows,
   erasures: readonly Erasure[],
-  { toBody = formatBody, onErasure = () => {} }: ErasureOptions = {},
+  { toBody = formatBody, isPipelined = false, onErasure = () => {} }: ErasureOptions = {},
 ): Promise<boolean> {
   const all = erasures.flatMap((erasure) =>
     erasure.positions.map((position) => ({ position, erasure })),
@@ -81,8 +83,16 @@ export async function eraseEntries(
       if (text !== entries[index]) withContent.add(erasure.position)
       entries[index] = text
       hashAt(blinds, index).fill(0, 0, HASH_BYTES)
-      await eraseRows(queries, { position, erasure }, hasDropped)
-      if (text.includes('"attachment":')) await queries.rows(SQL.removeAttachment, [position])
+    }
+    for (const work of [requireFormer, eraseRows]) {
+      // Each call sends all its statements at once, so that none is sent after one before it has failed.
+      const run = (one: ErasedPosition) => {
+        onErasure(one.erasure)
+        const text = entries[unpackPosition(one.position).index] ?? ''
+        return work(queries, one, { hasDropped, isAttachment: text.includes('"attachment":') })
+      }
+      if (isPipelined) await Promise.all(erased.map(run))
+      else for (const one of erased) await run(one)
     }
     await eraseFingerprints(
       queries,
@@ -94,17 +104,28 @@ export async function eraseEntries(
   return withContent.size > 0
 }
 
-/** `hasDropped`: whether deleted databases still have items. Errors: EFFECT_IMPOSSIBLE. */
-async function eraseRows(
+/** Errors: EFFECT_IMPOSSIBLE for a current revision. */
+async function requireFormer(
   queries: SqlRows,
   { position, erasure }: ErasedPosition,
-  hasDropped: boolean,
 ): Promise<void> {
   const { db, of } = erasure
   if ((await queries.rows(SQL.isCurrent, [db, of, position])).length > 0)
     throw inapplicable(erasure)
-  await queries.rows(SQL.addErasure, [position, erasure.position])
-  if (hasDropped) await queries.rows(SQL.eraseDropped, [erasedItemText(of), db, of, position])
+}
+
+/** `hasDropped`: whether deleted databases still have items; `isAttachment`: whether the entry is about an attachment. */
+async function eraseRows(
+  queries: SqlRows,
+  { position, erasure }: ErasedPosition,
+  { hasDropped, isAttachment }: { readonly hasDropped: boolean; readonly isAttachment: boolean },
+): Promise<void> {
+  const { db, of } = erasure
+  await Promise.all([
+    queries.rows(SQL.addErasure, [position, erasure.position]),
+    hasDropped && queries.rows(SQL.eraseDropped, [erasedItemText(of), db, of, position]),
+    isAttachment && queries.rows(SQL.removeAttachment, [position]),
+  ])
 }
 
 /** Erases the fingerprints of the requests that made the entries at `positions`, which are of one block. */
