@@ -62,9 +62,11 @@ export const WORKER_ENVIRONMENT: Readonly<Record<string, string>> = {
 const CELLS_KEPT_MAX = 1_000_000
 /** While a job waits, the interval of the search for products with slow readers. */
 const SEARCH_MS = 1_000
-/** A reader is slow if the product has waited SLOW_MS for it, and it has read less than SLOW_BYTES_PER_MS meanwhile. */
-const SLOW_MS = 10_000
-const SLOW_BYTES_PER_MS = 64
+/** A reader is slow if the product waits for it after a window in which it has read less than SLOW_BYTES. */
+const SLOW_WINDOW_MS = 10_000
+const SLOW_BYTES = 640_000
+/** Minimum time that the product waits for a slow reader. A quick reader reads much sooner. */
+const SLOW_WAIT_MS = 1_000
 /** Signals of a crash. A crash is reported as an error of the image, because it would crash the next worker too. */
 const CRASH_SIGNALS: ReadonlySet<string> = new Set(
   'SIGABRT SIGBUS SIGFPE SIGILL SIGSEGV SIGTRAP'.split(' '),
@@ -235,9 +237,12 @@ class Product extends Readable {
   #stall: NodeJS.Timeout | undefined
   #grid: Grid = { columns: 0, rows: 0 }
   #received = 0
-  /** Milliseconds that the product has waited for its reader, and since when it waits now. */
-  #waitedMs = 0
+  /** When the product began to wait for its reader; null unless it waits. */
   #waitsSinceMs: number | null = null
+  /** Measures each window. The buffers of the system take some megabytes at once, so the first window proves nothing. */
+  #window: NodeJS.Timeout | undefined
+  #receivedBefore = 0
+  #isSlow = false
   #total: number | null = null
   #isJobOver = false
 
@@ -267,9 +272,7 @@ class Product extends Readable {
   }
 
   get hasSlowReader(): boolean {
-    const now = performance.now()
-    const waitedMs = this.#waitedMs + now - (this.#waitsSinceMs ?? now)
-    return !this.destroyed && waitedMs > SLOW_MS && this.#received < waitedMs * SLOW_BYTES_PER_MS
+    return this.#isSlow && !this.destroyed
   }
 
   begin(job: Job): Promise<ConversionPlan> {
@@ -281,8 +284,6 @@ class Product extends Readable {
 
   override _read(): void {
     this.#stall?.refresh()
-    const now = performance.now()
-    this.#waitedMs += now - (this.#waitsSinceMs ?? now)
     this.#waitsSinceMs = null
     this.#pipe.resume()
   }
@@ -290,6 +291,7 @@ class Product extends Readable {
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
     clearTimeout(this.#stall)
     clearTimeout(this.#deadline)
+    clearInterval(this.#window)
     this.#worker.off('message', this.#onMessage).off('exit', this.#onExit)
     this.#pipe.off('data', this.#onData)
     this.#plan.reject(error ?? new Error('the conversion was aborted'))
@@ -305,12 +307,20 @@ class Product extends Readable {
     this.#endIfComplete()
   }
 
+  readonly #onWindow = (): void => {
+    const waitedMs = performance.now() - (this.#waitsSinceMs ?? performance.now())
+    const bytes = this.#received - this.#receivedBefore
+    this.#isSlow = waitedMs >= SLOW_WAIT_MS && bytes < SLOW_BYTES
+    this.#receivedBefore = this.#received
+  }
+
   readonly #onMessage = (message: ConversionMessage): void => {
     switch (message.kind) {
       case 'plan': {
         this.#grid = message.plan.grid
         const stalled = () => this.destroy(new Error('the product was not read in time'))
         this.#stall = setTimeout(stalled, this.#limits.stallMs)
+        this.#window = setInterval(this.#onWindow, SLOW_WINDOW_MS)
         this.#plan.resolve(message.plan)
         return
       }
