@@ -100,6 +100,28 @@ it('shows tokens, creates and revokes one, and shows refused requests and the ac
   expect(complaints).toEqual([])
 })
 
+it('shows each new token, also if the user asks for another one before the first is created', async () => {
+  const tokens = await openTokens({ clock: new HandClock(Date.now()), folder: null, secret: null })
+  const node = await startNode({ tokens })
+  const { page } = await openPage(node, { at: '#/node' })
+  const dialog = page.getByRole('dialog')
+  const held = Promise.withResolvers<void>()
+  await page.route('**/api/config/tokens', async (route) => {
+    if (route.request().method() === 'POST') await held.promise
+    await route.continue()
+  })
+  for (const subject of ['first', 'second']) {
+    await page.getByRole('button', { name: 'New token' }).click()
+    await dialog.getByLabel('Owner, recorded with each change').fill(subject)
+    await dialog.getByRole('button', { name: 'Create' }).click()
+    if (subject === 'first') await dialog.getByRole('button', { name: 'Cancel' }).click()
+  }
+  held.resolve()
+  for (const subject of ['first', 'second']) {
+    await page.locator('.notice', { hasText: 'Copy it now' }).getByText(subject).waitFor()
+  }
+})
+
 it('shows on every page when the chain was verified, and that a scheduled verification failed', async () => {
   const node = await startNode()
   await node.send('POST', '/api/fruit')

@@ -406,6 +406,31 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
+  it('keeps a file that the user has chosen while the node fails or the item is deleted', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', { id: 'plum' })
+    const { page } = await openPage(node, { at: '#/db/fruit/plum' })
+    await button(page, 'Upload').first().click()
+    const buffer = Buffer.from('ripe')
+    const file = { name: 'note.txt', mimeType: 'text/plain', buffer }
+    await page.getByLabel('File', { exact: true }).setInputFiles(file)
+    const failure = { status: 500, json: { status: false, code: 'STORE_FAILED', message: 'x' } }
+    const lists = '**/api/fruit/plum/attachments?**'
+    await page.route(lists, (route) => route.fulfill(failure))
+    await node.send('POST', '/api/fruit/plum', { price: 1 })
+    await shown(page, 'STORE_FAILED')
+    await page.unroute(lists)
+    await node.send('DELETE', '/api/fruit/plum')
+    await shown(page, 'This item was deleted')
+    const submit = page.getByRole('dialog').getByRole('button', { name: 'Upload' })
+    await submit.click()
+    await shown(page, 'ITEM_NOT_FOUND')
+    await node.send('POST', '/api/fruit', { id: 'plum' })
+    await submit.click()
+    await shown(page, 'note.txt was attached.')
+  })
+
   it('erases one former revision, then all former revisions, after the user has typed the id', async () => {
     const node = await startNode()
     await node.send('POST', '/api/people')

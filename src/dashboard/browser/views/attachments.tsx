@@ -6,7 +6,7 @@ import { formatBytes, t } from '../language/language.ts'
 import { saveFile, toDataUrl } from '../node/files.ts'
 import { type ItemName, ledger } from '../node/ledger.ts'
 import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
-import { useAction, useLoaded } from '../parts/hooks.ts'
+import { useAction, useLast, useLoaded } from '../parts/hooks.ts'
 import { LongText } from '../parts/json.tsx'
 import { Button, Field } from '../parts/layout.tsx'
 import { FailureNotice, Waiting } from '../parts/notices.tsx'
@@ -54,7 +54,9 @@ export function Attachments(
   }, [version])
   const [asked, setAsked] = useState<Asked>(null)
   const ends = { close: () => setAsked(null), done: reload }
-  if (loaded.state === 'loaded' && loaded.value === null) return null
+  const names = (useLast(loaded) ?? []).map(({ name }) => name)
+  const isGone = loaded.state === 'loaded' && loaded.value === null
+  if (isGone && asked === null) return null
   return (
     <section class="attachments" aria-labelledby="attachments-title">
       <header class="head">
@@ -79,13 +81,12 @@ export function Attachments(
                 </ul>
               )}
               {all.length > SHOWN_MAX && <p>{t().firstOnly(SHOWN_MAX)}</p>}
-              {asked === 'upload' && (
-                <Upload item={item} names={all.map(({ name }) => name)} {...ends} />
-              )}
             </>
           )
         }}
       </Waiting>
+      {/* Not inside of `Waiting`: a failed load must not close the dialog. */}
+      {asked === 'upload' && <Upload item={item} names={names} {...ends} />}
       {asked !== null && asked !== 'upload' && (
         <DeleteAttachment item={item} name={asked.delete} {...ends} />
       )}

@@ -44,6 +44,7 @@ export function Databases({ past }: { past: number | null }): JSX.Element {
   const [loaded, reload] = useLoaded(`databases ${past}`, (signal) =>
     countedDatabases(past, signal),
   )
+  const [wanted, setWanted] = useState('')
   const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)
   const isOfDatabases = (method: string) => method === 'create_db' || method === 'delete_db'
   const isOfItems = (method: string) => method === 'create_item' || method === 'delete_item'
@@ -61,7 +62,10 @@ export function Databases({ past }: { past: number | null }): JSX.Element {
           databases.length === 0 ? (
             <p class="empty">{past === null ? t().noDatabases : t().noDatabasesThen}</p>
           ) : (
-            <DatabaseList {...{ databases, past }} remove={(db) => setAsking({ delete: db })} />
+            <DatabaseList
+              {...{ databases, past, wanted, setWanted }}
+              remove={(db) => setAsking({ delete: db })}
+            />
           )
         }
       </Waiting>
@@ -88,10 +92,12 @@ export function NoDatabase({ db, past }: { db: string; past: number | null }): J
 function DatabaseList(props: {
   databases: readonly CountedDatabase[]
   past: number | null
+  /** The text that the names of the shown databases contain. */
+  wanted: string
+  setWanted: (wanted: string) => void
   remove: (db: string) => void
 }): JSX.Element {
-  const [wanted, setWanted] = useState('')
-  const { past } = props
+  const { past, wanted, setWanted } = props
   const found = props.databases.filter(({ name }) => name.includes(wanted))
   const networks = useNetworks(found.slice(0, SHOWN_MAX).map(({ name }) => name))
   return (

@@ -38,7 +38,7 @@ export function TokensSection(): JSX.Element {
         <CreatedTokenNotice
           key={one.token}
           created={one}
-          close={() => setCreated(created.filter((other) => other !== one))}
+          close={() => setCreated((before) => before.filter((other) => other !== one))}
         />
       ))}
       <Waiting loaded={loaded} again={reload}>
@@ -65,7 +65,9 @@ export function TokensSection(): JSX.Element {
           )
         }}
       </Waiting>
-      {asked === 'new' && <NewToken {...ends} created={(one) => setCreated([...created, one])} />}
+      {asked === 'new' && (
+        <NewToken {...ends} created={(one) => setCreated((before) => [...before, one])} />
+      )}
       {asked !== null && asked !== 'new' && <RevokeToken {...ends} token={asked} />}
     </section>
   )
