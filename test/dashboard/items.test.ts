@@ -135,6 +135,8 @@ describe('a table of items', () => {
       expect(formatCsv([{ id: '1', n }], ['n'])).toBe(`id,n\r\n1,'${n}\r\n`)
     }
     expect(formatCsv([{ id: '1', n: -5 }], ['n'])).toBe('id,n\r\n1,-5\r\n')
+    // An import reads an empty text as such, and not as a missing member.
+    expect(formatCsv([{ id: '1', n: '', m: null }], ['n', 'm'])).toBe('id,n,m\r\n1,"",\r\n')
     expect(formatCsv([{ id: '1', n: 'a,b' }], ['n'], '\t')).toBe('id\tn\r\n1\ta,b\r\n')
   })
 })

@@ -337,16 +337,15 @@ function requireReadable(row: string): string {
 
 function cellText(value: Json | undefined, type: ColumnType): string {
   if (value === undefined) return ''
-  const text = type === 'json' || typeof value !== 'string' ? JSON.stringify(value) : value
-  return text === '' ? '""' : quoteCell(text)
+  return quoteCell(type === 'json' || typeof value !== 'string' ? JSON.stringify(value) : value)
 }
 
 /** Characters for which a cell of a header is quoted. `findSeparator` ignores separators in quotes. */
 export const QUOTED_IN_HEADER = /[",;|\t\r\n]/
 
-/** Returns a cell of RFC 4180, in quotes if it has one of the `quoted` characters. */
+/** Returns a cell of RFC 4180, in quotes if it has one of the `quoted` characters, or is empty: without quotes, it would be missing. */
 export function quoteCell(text: string, quoted = /[",\r\n]/): string {
-  return quoted.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  return text === '' || quoted.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
 /** Collects the members of items as columns, in order of appearance. A column with several types becomes `json`. */
