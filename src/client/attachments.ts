@@ -7,7 +7,7 @@ import {
   requireText,
   valueInvalid,
 } from './json-body.ts'
-import { jsonWithLists, malformed, readJson, requireBody } from './reply.ts'
+import { jsonWithLists, malformed, readJson, requireBody, requireNext } from './reply.ts'
 import {
   type Call,
   type Content,
@@ -119,8 +119,8 @@ export class AttachmentsClient {
         jsonWithLists<{ attachments: readonly Attachment[] }>('attachments'),
       )
       yield* attachments
-      after = attachments.at(-1)?.name
-      if (attachments.length < PAGE || after === undefined) return
+      if (attachments.length < PAGE) return
+      after = requireNext(attachments.at(-1)?.name, after)
     }
   }
 

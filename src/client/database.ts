@@ -13,7 +13,7 @@ import {
   requireText,
   valueInvalid,
 } from './json-body.ts'
-import { jsonWithLists, jsonWithNumbers, malformed, readJson } from './reply.ts'
+import { jsonWithLists, jsonWithNumbers, malformed, readJson, requireNext } from './reply.ts'
 import {
   type Call,
   formatPath,
@@ -301,14 +301,14 @@ export class DatabaseClient<Item extends object> {
     const path = `${this.#itemPath(id)}/history`
     const convert = jsonWithLists<HistoryPage<Item>>('history')
     let limit = requireCount(pageSize, 'pageSize', 1)
-    let cursor: string | undefined
-    do {
+    for (let cursor: string | undefined; ; ) {
       const call = { method: 'GET', path, query: { cursor }, isProven: true, options }
       const { page, size } = await this.#page(call, limit, convert)
       yield* page.history
       limit = size
-      cursor = page.cursor ?? undefined
-    } while (cursor !== undefined)
+      if (page.cursor === null) return
+      cursor = requireNext(page.cursor, cursor)
+    }
   }
 
   /**
@@ -329,14 +329,7 @@ export class DatabaseClient<Item extends object> {
       items += page.items
       revisions += page.revisions
       if (page.cursor !== null) progress?.({ items, revisions })
-      if (page.cursor === cursor || page.cursor === undefined) {
-        throw new ClientError(
-          'REPLY_MALFORMED',
-          200,
-          'the reply has no cursor for the next request',
-        )
-      }
-      cursor = page.cursor
+      cursor = page.cursor === null ? null : requireNext(page.cursor, cursor)
     }
     return { items, revisions }
   }
@@ -374,7 +367,7 @@ export class DatabaseClient<Item extends object> {
       left -= page.items.length
       offset += page.items.length
       if (page.items.length < size) return
-      if (!isOrdered) cursor = nextCursor(page, cursor)
+      if (!isOrdered) cursor = requireNext(page.cursor, cursor)
     }
   }
 
@@ -427,12 +420,6 @@ function formatPaths(paths: readonly string[] | undefined, name: string): string
     if (requireText(path, name).includes(',')) throw valueInvalid(`${name} has a path with a comma`)
   }
   return paths.join()
-}
-
-/** Returns the cursor after a full page. Errors: REPLY_MALFORMED, because the list would end early or never. */
-function nextCursor({ cursor }: Page<unknown>, previous: string): string {
-  if (typeof cursor === 'string' && cursor !== previous) return cursor
-  throw new ClientError('REPLY_MALFORMED', 200, 'the reply has no cursor for the next page')
 }
 
 /** Errors: REPLY_MALFORMED unless `reply` has a position. The entity tag of a revision is its position in quotes. */

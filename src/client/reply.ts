@@ -109,6 +109,12 @@ export function malformed(reply: Response): ClientError {
   })
 }
 
+/** Returns the position after a page. Errors: REPLY_MALFORMED, because with that of the page, the list would never end. */
+export function requireNext(next: unknown, previous: string | undefined): string {
+  if (typeof next === 'string' && next !== previous) return next
+  throw new ClientError('REPLY_MALFORMED', 200, 'the reply has no cursor for the next page')
+}
+
 /** Returns the delay in `Retry-After`, or null. Ignores a date, because the clocks may differ. */
 function parseRetryAfter({ headers }: Response): number | null {
   const seconds = headers.get('retry-after') ?? ''

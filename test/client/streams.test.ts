@@ -147,6 +147,27 @@ it('reads the pages of a list with a custom order by offset, and of other lists 
   }
 })
 
+it('ends each list whose next page is the same page again', async () => {
+  const revision = { position: '1.0', timestamp: 1, method: 'create_item' }
+  const attachments = Array.from({ length: 500 }, (_, n) => ({ name: `${n}` }))
+  const page = json(200, {
+    ...{ status: true, serverid: 7, items: ['a'], docs: [{ id: 'a' }], cursor: '3.1' },
+    ...{ history: [revision], attachments, changes: [], next: 4, revisions: 1 },
+  })
+  const node = await fakeNode(page)
+  const ledger = new LedgerClient(node.url)
+  const fruit = ledger.database('fruit')
+  const lists: (() => AsyncIterable<unknown>)[] = [
+    () => fruit.query({ pageSize: 1 }),
+    () => fruit.history('a'),
+    () => fruit.attachments('a').list(),
+    () => ledger.log(),
+  ]
+  for (const list of lists) {
+    await expect(collected(list())).rejects.toMatchObject({ code: 'REPLY_MALFORMED' })
+  }
+})
+
 it('reads a list in smaller pages if a page is larger than a reply may be', async () => {
   const sizes: number[] = []
   const answer = (url: string) => {

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Iterable, Optional, Sequence
 from unittest.mock import patch
 
 from cryptography import x509
@@ -209,6 +209,35 @@ class Failures(unittest.TestCase):
                 self.assertEqual((error.code, error.status), ("REPLY_MALFORMED", 200))
         pages = [reply(200, {"status": True, "serverid": 7}), reply(200, {"status": True, "changes": [{}]})]
         self.assertEqual(self.refusal_of(lambda: list(self.node(*pages).log())).code, "REPLY_MALFORMED")
+
+    def test_ends_each_list_whose_next_page_is_the_same_page_again(self) -> None:
+        revision = {"position": "1.0", "timestamp": 1, "method": "create_item"}
+        attachment = {"name": "a", "content_type": "text/plain", "length": 1, "sha256": ""}
+        lists = {"items": ["a"], "docs": [{"id": "a"}], "history": [revision], "changes": [], "attachments": [attachment] * 500}
+        page = reply(200, {"status": True, "serverid": 7, "cursor": "3.1", "next": 4, **lists})
+        ledger = self.node(page)
+        fruit = ledger.database("fruit")
+        works: list[Callable[[], Iterable[object]]] = [
+            lambda: fruit.query(page_size=1),
+            lambda: fruit.history("a"),
+            lambda: fruit.attachments("a").list(),
+            lambda: ledger.log(),
+        ]
+        for work in works:
+            self.assertEqual(self.refusal_of(lambda: list(work())).code, "REPLY_MALFORMED")
+
+    def test_refuses_an_event_whose_lines_never_end(self) -> None:
+        def endless(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(200)
+            handler.send_header("content-type", "text/event-stream")
+            handler.end_headers()
+            line = b"data: " + b"x" * 1_000_000 + b"\n"
+            while True:
+                handler.wfile.write(line)
+
+        ledger = self.node(reply(200, {"status": True, "serverid": 7}), endless)
+        error = self.refusal_of(lambda: next(ledger.changes()))
+        self.assertEqual((error.code, error.message), ("REPLY_MALFORMED", "an event is longer than any entry"))
 
     def test_reads_a_refusal_that_a_proxy_has_compressed(self) -> None:
         self.assertIsNone(self.node(compressed).database("fruit").read("plum"))

@@ -7,7 +7,7 @@ from typing import Any, Iterator
 
 from .errors import LedgerError
 from .json_body import require_state, require_text, value_invalid
-from .transport import NOTHING, Call, Transport, path_of
+from .transport import NOTHING, Call, Transport, next_of, path_of
 
 PAGE = 500
 #: Maximum bytes of an attachment.
@@ -78,9 +78,9 @@ class Attachments:
             for each in page:
                 attachment = _attachment_in(each)
                 yield attachment
-                after = attachment.name
             if len(page) < PAGE:
                 return
+            after = next_of(page[-1]["name"], after)
 
     def delete(self, name: str, *, reason: str = NOTHING) -> None:
         """Deletes the attachment `name`."""

@@ -9,12 +9,12 @@ from typing import Any, Iterator, Sequence
 
 from .errors import LedgerError, is_transient
 from .json_body import require_list, require_text
-from .transport import Call, Transport, path_of, reading, require_name
+from .transport import Call, Transport, next_of, path_of, reading, require_name
 
 #: Maximum seconds without data. A node sends heartbeats more often.
 SILENCE_MAX = 60.0
-#: Maximum bytes of a line: more than an entry with an item of the maximum size.
-LINE_BYTES_MAX = 32 * 1024 * 1024
+#: Maximum bytes of an event: more than an entry with an item of the maximum size.
+EVENT_BYTES_MAX = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def log_of(
         page = transport.read(Call("GET", path, {**query, "db": names, "from": begin})).json()
         with reading():
             found = [_change_of(each) for each in page["changes"]]
-            begin = None if page["next"] is None else str(page["next"])
+            begin = None if page["next"] is None else next_of(str(page["next"]), begin)
         yield from found
 
 
@@ -85,23 +85,27 @@ def _events_in(response: HTTPResponse) -> Iterator[tuple[str, str]]:
     """
     data: list[str] = []
     last = noted = ""
+    left = EVENT_BYTES_MAX
     while True:
-        raw = response.readline(LINE_BYTES_MAX)
+        raw = response.readline(left)
         if not raw.endswith(b"\n"):
-            if len(raw) == LINE_BYTES_MAX:
+            if len(raw) == left:
                 raise LedgerError("REPLY_MALFORMED", 200, "an event is longer than any entry")
             return
+        left -= len(raw)
         line = raw.decode(errors="replace").rstrip("\r\n")
         name, _, value = line.partition(":")
         value = value[1:] if value.startswith(" ") else value
-        if name == "data":
+        if line == "":
+            if data or noted != last:
+                last = noted
+                yield last, "\n".join(data)
+            data = []
+            left = EVENT_BYTES_MAX
+        elif name == "data":
             data.append(value)
         elif name == "id":
             noted = value
-        elif line == "" and (data or noted != last):
-            last = noted
-            yield last, "\n".join(data)
-            data = []
 
 
 def _change_in(data: str) -> Change:

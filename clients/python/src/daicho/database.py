@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Union
 from .attachments import Attachments
 from .errors import LedgerError
 from .json_body import json_text, require_count, require_list, require_object, require_state, require_text, value_invalid
-from .transport import NOTHING, Call, Reply, Transport, malformed, path_of, reading, require_name
+from .transport import NOTHING, Call, Reply, Transport, malformed, next_of, path_of, reading, require_name
 
 #: An item: any JSON object. Items from a node have an `id`.
 Item = Dict[str, Any]
@@ -263,9 +263,9 @@ class Database:
                         each.get("reason"),
                     )
                 yield revision
-            cursor = page.get("cursor")
-            if cursor is None:
+            if page.get("cursor") is None:
                 return
+            cursor = next_of(page["cursor"], cursor)
 
     def proof(self, id: str, *, position: str | None = None, current: bool = False) -> bytes:
         """Returns a proof file of the item, for `verify_proof`.
@@ -316,9 +316,7 @@ class Database:
                 cursor = page["cursor"]
             if cursor is None:
                 return erased
-            if cursor == body.get("cursor"):
-                raise LedgerError("REPLY_MALFORMED", 200, "the reply has no cursor for the next request")
-            body["cursor"] = cursor
+            body["cursor"] = next_of(cursor, body.get("cursor"))
             if progress is not None:
                 progress(erased)
 
@@ -362,10 +360,7 @@ class Database:
                 return
             if order:
                 continue
-            # Without a new cursor, the list would end early or never.
-            if not isinstance(page.get("cursor"), str) or page["cursor"] == cursor:
-                raise LedgerError("REPLY_MALFORMED", 200, "the reply has no cursor for the next page")
-            cursor = page["cursor"]
+            cursor = next_of(page.get("cursor"), cursor)
             query["after"] = None
 
     def _change(

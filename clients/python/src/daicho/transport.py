@@ -332,6 +332,13 @@ def malformed(status: int, retry_after: float | None = None) -> LedgerError:
     return LedgerError("REPLY_MALFORMED", status, f"the reply ({status}) does not come from a node", retry_after)
 
 
+def next_of(value: Any, previous: str | None) -> str:
+    """Returns the position after a page. Raises LedgerError, REPLY_MALFORMED: with that of the page, the list would never end."""
+    if isinstance(value, str) and value != previous:
+        return value
+    raise LedgerError("REPLY_MALFORMED", 200, "the reply has no cursor for the next page")
+
+
 @contextmanager
 def reading() -> Iterator[None]:
     """Raises LedgerError, REPLY_MALFORMED, if the block reads a member that is missing or has another type."""
