@@ -1,9 +1,11 @@
 // `daicho network verify`, and the networks of a node after a kill, tested with real folders and processes.
+import { createHash } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { expect, it, onTestFinished, vi } from 'vitest'
+import type { JsonObject } from '../../src/base/json.ts'
 import { openLedger, toUnit } from '../../src/ledger/core.ts'
 import { NetworkThread } from '../../src/network/deployment/network-thread.ts'
 import { NetworkError } from '../../src/network/index.ts'
@@ -123,6 +125,89 @@ it('verifies a network across upgrades, and finds a write that no processor made
     1,
     'test-network  block 9: transaction made-up: the writes of the replay differ from the recorded writes, starting with number 0\n',
   ])
+})
+
+const SYSTEM = 'org.hyperledger.composer.system'
+
+it.each<[string, string, object | null]>([
+  ['without a transaction', 'block 9: org.test.Thing#a was changed without a transaction', null],
+  [
+    'beside the revocation of an identity',
+    'transaction made-up: the writes of the replay differ',
+    {
+      $class: `${SYSTEM}.RevokeIdentity`,
+      identity: `resource:${SYSTEM}.Identity#${'0'.repeat(64)}`,
+    },
+  ],
+  [
+    'by the change of another resource',
+    'transaction made-up: the writes of the replay differ',
+    {
+      $class: `${SYSTEM}.UpdateAsset`,
+      targetRegistry: `resource:${SYSTEM}.AssetRegistry#org.test.Thing`,
+      resources: [{ $class: 'org.test.Thing', id: 'b', name: 'n', value: 1_000_000 }],
+    },
+  ],
+  [
+    'by a start of the network',
+    'transaction made-up: the writes of the replay differ',
+    { $class: `${SYSTEM}.StartBusinessNetwork` },
+  ],
+  [
+    'by an upgrade of the network',
+    'transaction made-up: the upgrade does more than add members to org.test.Thing#a',
+    { $class: `${SYSTEM}.StartBusinessNetwork`, isUpgrade: true },
+  ],
+])('`daicho network verify` finds a resource that was changed %s', async (_, finding, made) => {
+  const folder = await folderOf()
+  const db = 'test-network'
+  const node = await startGateway({ folder, deploy: [networkOf(MODEL)] })
+  const participant = `resource:${SYSTEM}.NetworkAdmin#admin`
+  await node.send('POST', '/api/Thing', [{ id: 'a' }, { id: 'b' }])
+  const issue = { participant, userID: 'u', options: { issuer: true } }
+  const { userSecret } = (await node.send('POST', '/api/system/identities/issue', issue)).json
+  const id = createHash('sha256').update(userSecret).digest('hex')
+  const certificate = `sha256:${'0'.repeat(64)}`
+  const binding = { participant, certificate }
+  expect((await node.send('POST', '/api/system/identities/bind', binding)).status).toBe(204)
+  expect((await node.send('POST', `/api/system/identities/${id}/revoke`)).status).toBe(204)
+  const added = MODEL.replace('value default=0', 'value default=0 o String name')
+  const next = networkOf(added, {}, { version: '2.0.0' })
+  await node.networks.upgrade(next, [{ type: 'Thing', field: 'name', value: 'n' }])
+  expect((await node.send('POST', '/api/Thing', { id: 'c', name: 'c' })).status).toBe(200)
+  expect((await node.send('DELETE', '/api/Thing', ['c'])).status).toBe(204)
+  await node.send('PATCH', '/api/Thing/b', { value: 7 })
+  await node.close()
+  const verify = () => runDaicho(['network', 'verify'], { SYSTEM_FOLDER: folder })
+  expect(await verify()).toMatchObject({
+    code: 0,
+    stdout: `${db}  9 transactions in 9 blocks: all match the ledger\n`,
+  })
+
+  const ledger = await openLedger({ folder, clock: new HandClock() })
+  const network = await ledger.service.reader.readItem(db, `${SYSTEM}.Network#${db}`)
+  const { isUpgrade, ...fields } = Object(made)
+  const change = (method: 'create_item' | 'update_item', id: string, resource: JsonObject) =>
+    ({ method, db, item: { id, resource } }) as const
+  const resource = { ...fields, transactionId: 'made-up', timestamp: '2027-01-15T08:00:00.000Z' }
+  const record = { $class: `${SYSTEM}.HistorianRecord`, transactionId: 'made-up' }
+  const records = [
+    change('create_item', `${fields.$class}#made-up`, resource),
+    change('create_item', `${SYSTEM}.HistorianRecord#made-up`, record),
+  ]
+  // The resource of another item, as a reader of this item sees it.
+  const value = { $class: 'org.test.Thing', id: 'b', name: 'n', value: 1_000_000 }
+  const entries = [
+    ...(isUpgrade === true
+      ? [{ method: 'update_item', db, item: JSON.parse(network?.text ?? '') } as const]
+      : []),
+    ...(made === null ? [] : records),
+    change('update_item', 'org.test.Thing#a', value),
+  ]
+  await ledger.service.write.ownDatabase(db).record(toUnit(entries, { sub: '' }))
+  await ledger.close()
+  const wrong = await verify()
+  expect([wrong.code, wrong.stdout]).toEqual([1, expect.stringContaining(finding)])
 })
 
 it('replays the reads of transactions to which a later upgrade added a member', async () => {

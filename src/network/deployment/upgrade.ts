@@ -12,7 +12,7 @@ import {
   type ResourceDatabase,
   toWrite,
 } from '../resources/database.ts'
-import { RESOURCES_MAX } from '../resources/instances.ts'
+import { changedMember, RESOURCES_MAX } from '../resources/instances.ts'
 
 /** Maximum characters of all updates of an upgrade, which must fit into one block. */
 const CHARACTERS_MAX = 64 * 1024 * 1024
@@ -126,30 +126,6 @@ function withDefaults(
     if (isMissing) filled[field] = preset
   }
   return filled
-}
-
-/** Returns the pointer to the first member of `before` that is not equal in `after`, or null. */
-function changedMember(before: Json, after: Json | undefined, path: string): string | null {
-  const isList = Array.isArray(before) && Array.isArray(after) && before.length === after.length
-  if (isList) {
-    return findFirst(before.entries(), ([at, each]) =>
-      changedMember(each, after[at], pointer(path, at)),
-    )
-  }
-  if (isJsonObject(before) && isJsonObject(after)) {
-    return findFirst(Object.entries(before), ([name, each]) =>
-      changedMember(each, after[name], pointer(path, name)),
-    )
-  }
-  return before === after ? null : path
-}
-
-function findFirst<Value>(values: Iterable<Value>, find: (value: Value) => string | null) {
-  for (const value of values) {
-    const found = find(value)
-    if (found !== null) return found
-  }
-  return null
 }
 
 /** Whether `name` is the qualified or short name of `type` or of one of its supertypes. */

@@ -165,3 +165,27 @@ export function resourceTaken(type: TypeDeclaration, id: string): NetworkError {
 export function networkRemoved(name: string): NetworkError {
   return new NetworkError('NETWORK_REMOVED', `the network ${name} was removed`)
 }
+
+/** Returns the pointer to the first member of `before` that is not equal in `after`, or null. */
+export function changedMember(before: Json, after: Json | undefined, path: string): string | null {
+  const isList = Array.isArray(before) && Array.isArray(after) && before.length === after.length
+  if (isList) {
+    return findFirst(before.entries(), ([at, each]) =>
+      changedMember(each, after[at], pointer(path, at)),
+    )
+  }
+  if (isJsonObject(before) && isJsonObject(after)) {
+    return findFirst(Object.entries(before), ([name, each]) =>
+      changedMember(each, after[name], pointer(path, name)),
+    )
+  }
+  return before === after ? null : path
+}
+
+function findFirst<Value>(values: Iterable<Value>, find: (value: Value) => string | null) {
+  for (const value of values) {
+    const found = find(value)
+    if (found !== null) return found
+  }
+  return null
+}

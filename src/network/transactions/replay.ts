@@ -1,20 +1,22 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
-import type { Json, JsonObject } from '../../base/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model } from '../model/model.ts'
 import { parseTarget, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import {
   type NetworkBlock,
+  parseStored,
   type ResourceChange,
   type ResourceDatabase,
   type ResourceReader,
   toWrite,
 } from '../resources/database.ts'
+import { changedMember } from '../resources/instances.ts'
 import { parseNetworkItem } from '../resources/network-item.ts'
 import { ADMIN, type Caller, historianTarget } from '../resources/transaction.ts'
 import { Decider } from './decider.ts'
-import type { NetworkVerification, VerificationProgress } from './messages.ts'
+import type { NetworkChange, NetworkVerification, VerificationProgress } from './messages.ts'
 import { ReplayedState } from './replayed-state.ts'
 import { type ScriptSettings, Scripts } from './scripts.ts'
 
@@ -71,11 +73,15 @@ export async function verifyNetwork(
     }
     if (network === null) return 'the block changes a network that is not deployed yet'
     const { before, recorded } = splitTransactions(changes, network.model)
+    const isOfNetwork = deployed !== null || removed
+    const stray = before.find(({ kind, target }) => !isOfNetwork || !isDeployment(kind, target))
+    if (stray !== undefined)
+      return `${formatTarget(stray.target)} was changed without a transaction`
     state.apply(before)
     for (const transaction of recorded) {
       transactions += 1
       onProgress({ height, transactions })
-      const finding = await replayTransaction(transaction, network.decider)
+      const finding = await replayTransaction(transaction, network, isOfNetwork ? state : null)
       if (finding !== null) return `transaction ${transaction.target.id}: ${finding}`
       const { target, resource, record, writes } = transaction
       state.apply([
@@ -121,20 +127,24 @@ function deployedNetwork(
   }
 }
 
-/** Decides a recorded transaction again. Returns the first difference, or null. */
+/** Decides a recorded transaction again. `upgraded`: the state, if the block upgrades the network. Returns the first difference, or null. */
 async function replayTransaction(
   { target, resource, record, writes }: RecordedTransaction,
-  decider: Decider,
+  { decider, model }: DeployedNetwork,
+  upgraded: ReplayedState | null,
 ): Promise<string | null> {
   const { $class, transactionId, timestamp, ...fields } = resource
-  if (target.type.startsWith(systemType(''))) {
-    const registered = registeredWrites(target.type, fields)
-    return registered === null
-      ? null
-      : findDifference(registered, writes.map(writtenContent), 'writes')
+  const change = toRequest(target, fields, writes)
+  if (change === null) {
+    // The values of new members are not recorded with the upgrade.
+    if (target.type === START && upgraded !== null) return findReplaced(writes, upgraded)
+    return findDifference(
+      registeredWrites(target.type, fields, model),
+      writes.map(toJson),
+      'writes',
+    )
   }
   const stamp = { transactionId: String(transactionId), nowMs: Date.parse(String(timestamp)) }
-  const change = { kind: 'submit', type: target.type, text: JSON.stringify(fields) } as const
   try {
     const { draft, events = [] } = await decider.outcome({
       caller: toCaller(record),
@@ -180,23 +190,87 @@ function splitTransactions(changes: readonly ResourceChange[], model: Model) {
 }
 
 const HISTORIAN_RECORD = systemType('HistorianRecord')
+const START = systemType('StartBusinessNetwork')
 
-/** Returns the resources or ids that a registry transaction lists; null for other system transactions. */
-function registeredWrites(type: string, { resources, resourceIds }: JsonObject): Json[] | null {
+/** Whether a change records the network itself, or its administrator. */
+function isDeployment(kind: ResourceChange['kind'], { type, id }: Target): boolean {
+  const { participant } = ADMIN
+  if (type === systemType('Network')) return kind !== 'delete'
+  return kind === 'create' && type === participant.type && id === participant.id
+}
+
+/** Returns the request of a recorded transaction; null for a change of a registry, or of the network itself. */
+function toRequest(
+  { type }: Target,
+  fields: JsonObject,
+  [write]: readonly ResourceChange[],
+): NetworkChange | null {
+  const { participant: owner, identityName, certificate, identity } = fields
+  const participant = String(owner)
+  // The transaction does not have the hash of the secret and the right of the identity.
+  const id = write?.target.id ?? ''
+  const canIssue =
+    write !== undefined && write.kind !== 'delete' && write.resource.canIssue === true
+  switch (type) {
+    case systemType('IssueIdentity'):
+      return {
+        kind: 'issueIdentity',
+        id,
+        identity: { participant, name: String(identityName), canIssue },
+      }
+    case systemType('BindIdentity'):
+      return { kind: 'bindIdentity', participant, certificate: String(certificate) }
+    case systemType('RevokeIdentity'):
+      return { kind: 'revokeIdentity', id: parseTarget(String(identity))?.id ?? '' }
+  }
+  if (type.startsWith(systemType(''))) return null
+  return { kind: 'submit', type, text: JSON.stringify(fields) }
+}
+
+/** Returns the writes of a registry transaction, none of other system transactions. */
+function registeredWrites(
+  type: string,
+  { resources, resourceIds, targetRegistry }: JsonObject,
+  model: Model,
+): Json[] {
   const [, verb] = /(Add|Update|Remove)(?:Asset|Participant)$/.exec(type) ?? []
-  if (verb === undefined) return null
+  if (verb === undefined) return []
+  const registry = parseTarget(String(targetRegistry))?.id ?? ''
+  const kind = verb === 'Add' ? 'create' : 'update'
   const list = verb === 'Remove' ? resourceIds : resources
-  return Array.isArray(list) ? list : []
+  return (Array.isArray(list) ? list : []).map((each) => {
+    if (!isJsonObject(each)) return ['delete', registry, each, each]
+    const type = String(each.$class)
+    return [kind, type, each[model.type(type)?.identifier ?? ''] ?? null, each]
+  })
 }
 
-/** Returns the content of a recorded write for comparison: the resource, or the id of a deleted resource. */
-function writtenContent(change: ResourceChange): Json {
-  return change.kind === 'delete' ? change.target.id : change.resource
+/** Returns the first write of an upgrade that does more than add members to a resource of the network, or null. */
+async function findReplaced(
+  writes: readonly ResourceChange[],
+  { reader }: ReplayedState,
+): Promise<string | null> {
+  for (const write of writes) {
+    const { kind, target } = write
+    const stored = await reader.read(target)
+    const isFilled =
+      kind === 'update' &&
+      stored !== null &&
+      !target.type.startsWith(systemType('')) &&
+      changedMember(parseStored(stored.text), write.resource, '') === null
+    if (!isFilled) return `the upgrade does more than add members to ${formatTarget(target)}`
+  }
+  return null
 }
 
+function formatTarget({ type, id }: Target): string {
+  return `${type}#${id}`
+}
+
+/** Returns a recorded write for comparison. */
 function toJson(change: ResourceChange): Json {
   const { type, id } = change.target
-  return [change.kind, type, id, writtenContent(change)]
+  return [change.kind, type, id, change.kind === 'delete' ? id : change.resource]
 }
 
 function findDifference(

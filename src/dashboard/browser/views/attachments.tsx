@@ -55,8 +55,7 @@ export function Attachments(
   const [asked, setAsked] = useState<Asked>(null)
   const ends = { close: () => setAsked(null), done: reload }
   const names = (useLast(loaded) ?? []).map(({ name }) => name)
-  const isGone = loaded.state === 'loaded' && loaded.value === null
-  if (isGone && asked === null) return null
+  if (asked === null && loaded.state === 'loaded' && loaded.value === null) return null
   return (
     <section class="attachments" aria-labelledby="attachments-title">
       <header class="head">
