@@ -7,7 +7,7 @@ import {
   requireText,
   valueInvalid,
 } from './json-body.ts'
-import { jsonWithLists, malformed, readJson, requireBody, requireNext } from './reply.ts'
+import { jsonWithLists, malformed, readJson, requireBody, requireNextPage } from './reply.ts'
 import {
   type Call,
   type Content,
@@ -120,7 +120,7 @@ export class AttachmentsClient {
       )
       yield* attachments
       if (attachments.length < PAGE) return
-      after = requireNext(attachments.at(-1)?.name, after)
+      after = requireNextPage(attachments.at(-1)?.name, after)
     }
   }
 

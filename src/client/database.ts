@@ -13,7 +13,7 @@ import {
   requireText,
   valueInvalid,
 } from './json-body.ts'
-import { jsonWithLists, jsonWithNumbers, malformed, readJson, requireNext } from './reply.ts'
+import { jsonWithLists, jsonWithNumbers, malformed, readJson, requireNextPage } from './reply.ts'
 import {
   type Call,
   formatPath,
@@ -307,7 +307,7 @@ export class DatabaseClient<Item extends object> {
       yield* page.history
       limit = size
       if (page.cursor === null) return
-      cursor = requireNext(page.cursor, cursor)
+      cursor = requireNextPage(page.cursor, cursor)
     }
   }
 
@@ -329,7 +329,7 @@ export class DatabaseClient<Item extends object> {
       items += page.items
       revisions += page.revisions
       if (page.cursor !== null) progress?.({ items, revisions })
-      cursor = page.cursor === null ? null : requireNext(page.cursor, cursor)
+      cursor = page.cursor === null ? null : requireNextPage(page.cursor, cursor)
     }
     return { items, revisions }
   }
@@ -367,7 +367,7 @@ export class DatabaseClient<Item extends object> {
       left -= page.items.length
       offset += page.items.length
       if (page.items.length < size) return
-      if (!isOrdered) cursor = requireNext(page.cursor, cursor)
+      if (!isOrdered) cursor = requireNextPage(page.cursor, cursor)
     }
   }
 

@@ -15,7 +15,7 @@ import {
   valueInvalid,
 } from './json-body.ts'
 import type { Operations } from './operations.ts'
-import { jsonWithLists, jsonWithNumbers, readDeclared, readJson, requireNext } from './reply.ts'
+import { jsonWithLists, jsonWithNumbers, readDeclared, readJson, requireNextPage } from './reply.ts'
 import {
   type ClientOptions,
   formatPath,
@@ -126,7 +126,7 @@ export class LedgerClient {
       const page = await this.#send(LOG, input, { signal }, jsonWithLists<LogPage>('changes'))
       yield* page.changes
       if (page.next === null) return
-      from = requireNext(`${page.next}`, from)
+      from = requireNextPage(`${page.next}`, from)
     }
   }
 

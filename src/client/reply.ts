@@ -110,7 +110,7 @@ export function malformed(reply: Response): ClientError {
 }
 
 /** Returns the position after a page. Errors: REPLY_MALFORMED, because with that of the page, the list would never end. */
-export function requireNext(next: unknown, previous: string | undefined): string {
+export function requireNextPage(next: unknown, previous: string | undefined): string {
   if (typeof next === 'string' && next !== previous) return next
   throw new ClientError('REPLY_MALFORMED', 200, 'the reply has no cursor for the next page')
 }
