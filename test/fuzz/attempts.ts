@@ -40,7 +40,7 @@ export function attemptsOf(
   known: Record<string, fc.Arbitrary<string>>,
   host: string,
 ): fc.Arbitrary<Attempt> {
-  const requests = requestsOf(document, known)
+  const requests = fc.oneof(requestsOf(document, known), requestsOf(document, known, true))
   const otherwise = fc
     .tuple(
       requests,

@@ -15,7 +15,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { networkOf } from '../support/gateway.ts'
 import { type Served, serve } from './served.ts'
-import { watch } from './watch.ts'
+import { treeBytes, watch } from './watch.ts'
 
 const PEAK_BYTES_MAX = 900e6
 const P99_MS_MAX = 200
@@ -247,7 +247,9 @@ async function run(name: string, attack: Attack): Promise<void> {
       : JSON.parse(await (await fetch(`${url}/api/serverid`)).text()).serverid
     await sleep(3_000)
     const other = isNetwork ? `${API}/Person?filter[limit]=1` : '/api/d?limit=1'
-    const watched = watch(served.daicho.child.pid ?? 0, url + other)
+    const pid = served.daicho.child.pid ?? 0
+    const beforeMb = Math.round(treeBytes(pid) / 1e6)
+    const watched = watch(pid, url + other)
     await attackWith(served, attack, { $SERVER: String(serverId) }, secrets)
     const { peakBytes, p99Ms, failures } = await watched.stop()
     const after = await fetch(url + (isNetwork ? `${API}/Thing/i0` : '/api/d/i0'))
@@ -255,7 +257,7 @@ async function run(name: string, attack: Attack): Promise<void> {
     const isFine =
       peakBytes < PEAK_BYTES_MAX && p99Ms < P99_MS_MAX && failures === 0 && length > 9_900_000
     if (!isFine) process.exitCode = 1
-    const measured = `peak ${Math.round(peakBytes / 1e6)} MB, others p99 ${p99Ms.toFixed(1)} ms`
+    const measured = `${beforeMb} MB before, peak ${Math.round(peakBytes / 1e6)} MB, others p99 ${p99Ms.toFixed(1)} ms`
     console.log(
       `${name}: ${measured}, ${failures} failed, then ${after.status}${isFine ? '' : '  <--'}`,
     )

@@ -38,8 +38,8 @@ const SUBMITTED_MAX = 1_000
 /** Characters of the results of a list of transactions after which no further transaction is submitted. */
 const RESULTS_CHARACTERS_MAX = 16 * 1024 * 1024
 const JSON_TYPE = 'application/json; charset=utf-8'
-/** Characters from which on a list is streamed. */
-const WHOLE_CHARACTERS_MAX = 1_048_576
+/** Bytes from which on a list is streamed. */
+const WHOLE_BYTES_MAX = 1_048_576
 
 export async function answerCollection(
   networkRequest: NetworkRequest,
@@ -189,29 +189,51 @@ export function requireMethod({ method }: FastifyRequest, methods: readonly stri
 /** Sends a list, with the total number of matches in `X-Total-Count`. */
 export async function sendListing(reply: FastifyReply, listing: Listing): Promise<FastifyReply> {
   reply.header('x-total-count', listing.total).type(JSON_TYPE)
-  const parts = listText(listing)
-  // Short lists are sent as a whole. A longer list starts only now, so that an early error still gets an error status.
-  const texts: string[] = []
-  for (let length = 0; length < WHOLE_CHARACTERS_MAX; length += texts.at(-1)?.length ?? 0) {
-    const part = await parts.next()
-    if (part.done === true) return reply.send(texts.join(''))
-    texts.push(part.value)
+  const parts = listTexts(listing)
+  try {
+    return reply.send(await toPayload(parts, reply))
+  } catch (error) {
+    await parts.return()
+    throw error
   }
-  async function* all(): AsyncGenerator<string | string[]> {
+}
+
+/** Returns a short list as a whole. A longer list starts only now, so that an early error still gets an error status. */
+async function toPayload(
+  parts: AsyncGenerator<string[], void>,
+  { server: { replyBudget }, raw }: FastifyReply,
+): Promise<string | ReplyStream> {
+  const texts: string[] = []
+  for (let bytes = 0; bytes < WHOLE_BYTES_MAX; ) {
+    const part = await parts.next()
+    if (part.done === true) {
+      replyBudget.set(raw, 0)
+      return texts.join('')
+    }
+    for (const text of part.value) bytes += Buffer.byteLength(text)
+    // Counted at once, because many lists can begin before the first of them is sent.
+    replyBudget.require(bytes)
+    replyBudget.set(raw, bytes)
+    texts.push(...part.value)
+  }
+  async function* all(): AsyncGenerator<string[]> {
+    // From here on, the stream counts its parts.
+    replyBudget.set(raw, 0)
     yield texts
     yield* parts
   }
-  return reply.send(new ReplyStream(all()))
+  return new ReplyStream(all())
 }
 
-async function* listText({ pages }: Listing): AsyncGenerator<string, void> {
+/** Yields the parts of the JSON of a list. A resource that is a page of its own is not copied. */
+async function* listTexts({ pages }: Listing): AsyncGenerator<string[], void> {
   let separator = '['
   for await (const page of pages) {
     if (page.length === 0) continue
-    yield separator + page.splice(0).join(',')
+    yield [separator, page.splice(0).join(',')]
     separator = ','
   }
-  yield separator === '[' ? '[]' : ']'
+  yield [separator === '[' ? '[]' : ']']
 }
 
 async function sendResource(
