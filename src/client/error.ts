@@ -50,11 +50,11 @@ const NO_REPLY: ReadonlySet<string> = new Set(['UNREACHABLE', 'TIMEOUT'])
 /** Maximum `Retry-After` for which the client waits, milliseconds. If it is longer, the request fails at once. */
 const RETRY_AFTER_MS_MAX = 30_000
 
-/** Whether a retry may succeed soon, because there was no reply or the node is busy. */
+/** Whether a retry may succeed soon, because there was no reply, the body arrived slowly, or the node is busy. */
 export function canRetry(error: unknown): error is ClientError {
   if (!(error instanceof ClientError)) return false
   const { code, status, retryAfterMs } = error
   if ((retryAfterMs ?? 0) > RETRY_AFTER_MS_MAX) return false
   if (status === 429) return retryAfterMs !== null
-  return NO_REPLY.has(code) || [502, 503, 504].includes(status)
+  return NO_REPLY.has(code) || [408, 502, 503, 504].includes(status)
 }

@@ -2,6 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { LedgerClient } from '../../src/client/index.ts'
 import { broken, collected, fakeNode, json, noted } from './fake-node.ts'
 
+const SLOW = json(408, { status: false, code: 'REQUEST_TIMEOUT', message: 'slow' })
 const BUSY = json(503, { status: false, code: 'WRITER_BUSY', message: 'busy' })
 const GATEWAY = (response: Parameters<typeof broken>[0]) => {
   response.writeHead(502, { 'content-type': 'text/html' }).end('<h1>Bad gateway</h1>')
@@ -10,15 +11,15 @@ const CREATED = json(200, { status: true, id: 'x' }, { 'ledger-position': '1/4.0
 
 describe('a change that fails temporarily', () => {
   it('a change that fails temporarily is repeated with the same idempotency key until the node answers', async () => {
-    const node = await fakeNode(BUSY, broken, GATEWAY, CREATED)
+    const node = await fakeNode(BUSY, broken, GATEWAY, SLOW, CREATED)
     const timing = noted()
     const fruit = new LedgerClient(node.url, { timing }).database('fruit')
     expect(await fruit.create({ n: 1 })).toEqual({ id: 'x', position: '4.0', etag: '"4.0"' })
-    expect(timing.waits).toEqual([100, 200, 400])
+    expect(timing.waits).toEqual([100, 200, 400, 800])
     const keys = node.requests.map(({ headers }) => headers['idempotency-key'])
     expect(keys[0]).toMatch(/^[0-9a-f]{32}$/)
     expect(new Set(keys).size).toBe(1)
-    expect(node.requests.map(({ body }) => body)).toEqual(Array(4).fill('{"n":1}'))
+    expect(node.requests.map(({ body }) => body)).toEqual(Array(5).fill('{"n":1}'))
     await fruit.create({ n: 1 })
     expect(node.requests.at(-1)?.headers['idempotency-key']).not.toBe(keys[0])
   })

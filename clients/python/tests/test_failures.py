@@ -155,7 +155,8 @@ class Failures(unittest.TestCase):
 
     def test_repeats_a_change_with_the_same_key_until_it_is_answered(self) -> None:
         gateway = reply(502, "Bad gateway")
-        ledger = self.node(BUSY, broken, gateway, cut, CREATED)
+        slow = reply(408, {"status": False, "code": "REQUEST_TIMEOUT", "message": "slow"})
+        ledger = self.node(slow, broken, gateway, cut, CREATED)
         written = ledger.database("fruit").create({"n": 1})
         self.assertEqual((written.id, written.position, written.etag), ("x", "4.0", '"4.0"'))
         self.assertEqual(self.delays, [0.1, 0.2, 0.4, 0.8])

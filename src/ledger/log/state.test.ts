@@ -2,7 +2,7 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import {
   modelRoot,
   replayBlocks,
@@ -21,6 +21,7 @@ import {
   verifyStateList,
   verifyStateProof,
 } from '../../chain/index.ts'
+import { StateFile } from '../../storage/index.ts'
 
 /** Replays the entries of a chain, and returns its state. */
 async function replay(node: LedgerNode): Promise<StateModel> {
@@ -141,6 +142,21 @@ it('the state is followed again from the chain if its file was damaged or remove
     await expectReplayed(node)
     await node.close()
   }
+})
+
+it('answers 503 while the state cannot be opened because the process has no more files', async () => {
+  const node = await startLedgerNode()
+  onTestFinished(() => node.close())
+  await node.send('POST', '/api/fruit')
+  const open = vi.spyOn(StateFile, 'openReader').mockImplementation(() => {
+    throw Object.assign(new Error('unable to open database file'), { errcode: 14 })
+  })
+  onTestFinished(() => open.mockRestore())
+  const path = `/api/ledgers/${node.service.serverId}/state`
+  const refused = await node.send('GET', path)
+  expect([refused.status, refused.json.code]).toEqual([503, 'LOG_BEHIND'])
+  open.mockRestore()
+  expect((await node.send('GET', path)).status).toBe(200)
 })
 
 it('refuses a list proof with parameters that select something', async () => {

@@ -20,6 +20,7 @@ import {
   unpackPosition,
 } from '../../chain/index.ts'
 import {
+  isFileOutage,
   isReadDamage,
   proveValue,
   readValue,
@@ -185,6 +186,11 @@ export class LedgerState {
       return read()
     } catch (cause) {
       this.close()
+      if (isFileOutage(cause)) {
+        throw new LedgerError('LOG_BEHIND', 'the state cannot be read now; try again shortly', {
+          cause,
+        })
+      }
       if (!isReadDamage(cause) && !(cause instanceof ProofError)) throw cause
       this.#signing.renewState()
       const what =

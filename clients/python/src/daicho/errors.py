@@ -40,9 +40,9 @@ RETRY_AFTER_MAX = 30.0
 
 
 def is_transient(error: LedgerError) -> bool:
-    """Whether a retry may succeed soon, because there was no reply or the node is busy."""
+    """Whether a retry may succeed soon, because there was no reply, the body arrived slowly, or the node is busy."""
     if (error.retry_after or 0) > RETRY_AFTER_MAX:
         return False
     if error.status == 429:
         return error.retry_after is not None
-    return error.code in NO_REPLY or error.status in (502, 503, 504)
+    return error.code in NO_REPLY or error.status in (408, 502, 503, 504)
