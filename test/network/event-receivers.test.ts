@@ -35,9 +35,9 @@ ${rule('End', 'READ', ': "org.test.End"')}`
 const SUBMIT = rule('Submit', 'CREATE', ': "org.test.Say"')
 
 /** Returns the events that ann receives under `rules`. The administrator emits events about ann and bob. */
-async function received(rules: string, about: object = {}): Promise<string[]> {
+async function received(rules: string, about = {}, deadlineMs = 5_000): Promise<string[]> {
   const files = { 'lib/say.js': LIB, 'permissions.acl': rules + BASE }
-  const node = await gateway({ deploy: [networkOf(MODEL, files, about)] })
+  const node = await gateway({ deploy: [networkOf(MODEL, files, about)], deadlineMs })
   await node.send('POST', '/api/Person', { name: 'ann' })
   const identity = { participant: 'org.test.Person#ann', userID: 'ann' }
   const { json } = await node.send('POST', '/api/system/identities/issue', identity)
@@ -82,6 +82,16 @@ it('sends an event without its own READ rule only if its transaction fulfils the
     'condition: (t.to === p.getIdentifier()) action: ALLOW',
   )
   expect(await received(mine)).toEqual(['loud to ann', 'soft to ann'])
+})
+
+it('sends no event whose transaction has a CREATE rule with a condition that does not end', async () => {
+  const endless = rule(
+    'Endless',
+    'CREATE',
+    '(t): "org.test.Say"',
+    'condition: ((() => { while (t.to === "bob") {} return true })()) action: ALLOW',
+  )
+  expect(await received(endless, {}, 300)).toEqual(['loud to ann', 'soft to ann'])
 })
 
 it('sends an event to participants that may read it because of a rule with a wildcard', async () => {
