@@ -15,3 +15,11 @@ it('revokes no token in the folder of a node whose data are in a database, unles
   writeFileSync(join(folder, 'ledger.db'), '')
   expect(await runHere(tokenCommand(), revoke)).toMatchObject({ code: 0 })
 })
+
+it('revokes no token with SECRET alone, because a node keeps its revocations in its folder', async () => {
+  const variables = { SECRET: 'a secret of at least thirty-two characters' }
+  const revoke = ['revoke', '01a21a0f-31ef-75f4-9df4-ab1cd5c45495']
+  const refused = await runHere(tokenCommand(), revoke, variables)
+  expect([refused.code, refused.stdout]).toEqual([78, ''])
+  expect(refused.stderr).toContain('set the folder of the node with --folder or SYSTEM_FOLDER')
+})
