@@ -80,6 +80,7 @@ export class PageBudget {
       onClose: () => this.#transfers.delete(transfer),
     })
     this.#transfers.add(transfer)
+    if (signal?.aborted === true) transfer.abort(signal.reason)
     return transfer
   }
 
@@ -106,7 +107,6 @@ export class PageTransfer {
   constructor(parent: AbortSignal | undefined, events: { onGrowth(): void; onClose(): void }) {
     this.#parent = parent
     this.#events = events
-    if (parent?.aborted === true) this.#onAbort()
     parent?.addEventListener('abort', this.#onAbort)
   }
 
