@@ -280,6 +280,16 @@ it('applies revisions in order, even if the first revisions of an item are missi
   ])
 })
 
+it('counts a database whose creation got no reply as a change that may be recorded', async () => {
+  const target = new FakeTarget()
+  target.findCreation = async () => null
+  target.createDatabase = async () => {
+    throw new CodedError('OUTCOME_UNKNOWN', 'no reply')
+  }
+  const { error } = await load(target, items(1))
+  expect(error).toMatchObject({ message: 'no reply', counts: { created: 0 }, unknown: 1 })
+})
+
 it('finishes no batch after a failed batch, but counts all recorded items', async () => {
   const target = new FakeTarget()
   target.before = (number) => {
