@@ -70,6 +70,17 @@ describe('outboundGet', () => {
     await expect(outboundGet(url, {}, impatient)).rejects.toMatchObject({ code: 'TIMEOUT' })
   })
 
+  it.each(['before', 'during'])(
+    'ends with the reason of its signal, aborted %s the request',
+    async (when) => {
+      const stopped = new AbortController()
+      const reason = new Error('closing')
+      answer = () => stopped.abort(reason)
+      if (when === 'before') stopped.abort(reason)
+      await expect(outboundGet(url, {}, { ...policy, signal: stopped.signal })).rejects.toBe(reason)
+    },
+  )
+
   it('mentions the host in an error, but never the path or the query', async () => {
     answer = (request) => request.socket.destroy()
     const error = await outboundGet(url, {}, policy).catch((reason: unknown) => reason)

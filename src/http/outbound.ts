@@ -113,7 +113,8 @@ async function sendRequest(
   const onAbort = () => ended.abort(policy.signal?.reason)
   policy.signal?.addEventListener('abort', onAbort)
   try {
-    policy.signal?.throwIfAborted()
+    if (policy.signal?.aborted === true) onAbort()
+    ended.signal.throwIfAborted()
     const response = await send(url, sent, policy, ended.signal)
     return await receiveReply(url, response, policy, ended.signal)
   } catch (error) {
