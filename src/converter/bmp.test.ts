@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import { type BmpKind, bmpOf } from '../../test/converter/bmp.ts'
 import { readBmp, readBmpInfo } from './bmp.ts'
 
+const OFFSET_AT = 10
 const INFO_AT = 14
 const COMPRESSION_AT = 30
 
@@ -76,4 +77,20 @@ it.each<[string, (file: Buffer) => void]>([
   expect(readBmpInfo(file)).toEqual({ width: 1, height: 1, channels: 3 })
   change(file)
   expect(() => readBmpInfo(file)).toThrow(expect.objectContaining({ code: 'IMAGE_UNDECODABLE' }))
+})
+
+it('finds the pixels of a BMP without their offset behind its header, colours and masks', () => {
+  for (const [kind, pixels, colors] of [
+    [{ bits: 8 }, [1, 0], [0x102030, 0x405060]],
+    [{ bits: 1, core: true }, [1, 0], [0x102030, 0x405060]],
+    [{ bits: 24 }, [0x112233], []],
+    [{ bits: 32, masks: [0xff0000, 0xff00, 0xff] }, [0x112233], []],
+  ] as const satisfies readonly [BmpKind, number[], number[]][]) {
+    const file = bmpOf(kind, [pixels], colors)
+    const expected = row(file)
+    file.writeUInt32LE(0, OFFSET_AT)
+    expect(row(file)).toEqual(expected)
+    file.writeUInt32LE(INFO_AT, OFFSET_AT)
+    expect(() => readBmp(file)).toThrow('BMP')
+  }
 })

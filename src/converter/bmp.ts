@@ -80,7 +80,6 @@ function readHeader(view: DataView): Header {
 }
 
 function parseHeader(view: DataView): Header {
-  const offset = view.getUint32(10, true)
   const headerBytes = view.getUint32(FILE_HEADER_BYTES, true)
   const core = headerBytes === CORE_HEADER_BYTES
   if (!core && headerBytes < OS2_HEADER_BYTES_MIN) throw undecodable('bmp')
@@ -102,6 +101,13 @@ function parseHeader(view: DataView): Header {
   }
   const colorsAt = FILE_HEADER_BYTES + headerBytes
   const colorsUsed = short ? 0 : view.getUint32(at + 28, true)
+  const colorBytes = core ? 3 : 4
+  const count = bitsPerPixel <= 8 ? colorCount(bitsPerPixel, colorsUsed) : 0
+  const isLong = headerBytes > INFO_HEADER_BYTES
+  const maskBytes = isLong || !bitFields ? 0 : compression === ALPHA_BIT_FIELDS ? 16 : 12
+  // Some programs leave the offset 0. Then the pixels follow the header.
+  const offset = view.getUint32(10, true) || colorsAt + count * colorBytes + maskBytes
+  if (offset < colorsAt) throw undecodable('bmp')
   return {
     width,
     height,
@@ -113,10 +119,7 @@ function parseHeader(view: DataView): Header {
     masks: bitFields
       ? readMasks(view, at + 36, headerBytes >= V3_HEADER_BYTES || compression === ALPHA_BIT_FIELDS)
       : defaultMasks(bitsPerPixel),
-    colors:
-      bitsPerPixel <= 8
-        ? readColors(view, colorsAt, core ? 3 : 4, colorCount(bitsPerPixel, colorsUsed))
-        : new Uint32Array(0),
+    colors: readColors(view, colorsAt, colorBytes, count),
   }
 }
 

@@ -195,7 +195,7 @@ function findContentEnd(text: string): number {
     while (end > 0 && /\s/.test(text.charAt(end - 1))) end -= 1
     const isComment = text.startsWith('-->', end - 3)
     if (!isComment && !text.startsWith('?>', end - 2)) return end
-    const start = text.lastIndexOf(isComment ? '<!--' : '<?', end)
+    const start = text.lastIndexOf(isComment ? '<!--' : '<?', end - 1)
     if (start === -1) return end
     end = start
   }

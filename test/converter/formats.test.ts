@@ -487,6 +487,12 @@ describe('SVG', () => {
     expect(await cells(Buffer.from(file), [2, 1])).toEqual([[R, W]])
   })
 
+  it('SVG is drawn if comments and instructions follow it without a space', async () => {
+    for (const after of ['<!--a--><!--b-->', '<?a?><?b?>', '<!--a--><?b?><!-->-->']) {
+      expect(await cells(Buffer.from(`${svg(red)}${after}`), [2, 1]), after).toEqual([[R, W]])
+    }
+  })
+
   it.each(['utf-16le', 'iso-8859-1'] as const)(
     'SVG is read in the encoding %s',
     async (encoding) => {
