@@ -71,6 +71,15 @@ it('sends one slice of 64 KiB per event-loop iteration, however quickly a client
   expect(most).toBe(64 * 1024)
 })
 
+it('does not cut a character of two units between two slices', async () => {
+  for (const before of [65_534, 65_535, 65_536, 131_069, 131_070, 131_071]) {
+    const text = `${'x'.repeat(before)}😀${'y'.repeat(MI)}`
+    const stream = new ReplyStream(NO_PARTS).start(response(), new ReplyBudget(), text)
+    const sent = Buffer.concat(await stream.toArray())
+    expect([before, sent.equals(Buffer.from(text))]).toEqual([before, true])
+  }
+})
+
 it('accepts any short reply, long replies within the budget, and any reply if no other is unsent', () => {
   const budget = new ReplyBudget(2 * MI)
   expect(refused(budget, 9 * MI)).toBeNull()

@@ -329,7 +329,7 @@ it.each([{ ids: ['a', 'b'] }, { ids: null }])(
   },
 )
 
-it('refuses to erase revisions of more than 32 MiB of blocks in one request, and erases them with positions', async () => {
+it('refuses to erase revisions of blocks of more than 33,554,432 characters in one request, and erases them with positions', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/people')
   await node.send('POST', '/api/people', { id: 'a' })

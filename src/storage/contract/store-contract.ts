@@ -8,6 +8,7 @@ import {
   packPosition,
   positionText,
   sealBlock,
+  type TreeNode,
   toHead,
 } from '../../chain/index.ts'
 import { PAGE_CHARACTERS } from '../port/store.ts'
@@ -395,6 +396,26 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       const { fileBytes, walBytes } = await reader.diskUsage()
       expect(fileBytes + walBytes).toBeGreaterThan(0)
       await reader.close()
+    })
+
+    it('rejects a request for a node of the log that it does not have, instead of returning something else', async () => {
+      await stage.open()
+      await appendEntries(stage.store, [entry.createDb('fruit')])
+      await appendEntries(stage.store, [entry.create('fruit', 'a')])
+      const nodes = (...wanted: TreeNode[]) => stage.store.treeNodes(serverid, wanted)
+      const [first, root] = await nodes({ level: 0, index: 0 }, { level: 1, index: 0 })
+      expect([first?.length, root?.length]).toEqual([HASH_BYTES, HASH_BYTES])
+      const missing: TreeNode[] = [
+        { level: 0, index: 2 },
+        { level: 1, index: 1 },
+        { level: 2, index: 0 },
+      ]
+      for (const node of missing) {
+        await expect(nodes({ level: 0, index: 0 }, node)).rejects.toMatchObject({
+          code: 'STORE_DAMAGED',
+          message: `a node of the log is missing: level ${node.level}, index ${node.index}`,
+        })
+      }
     })
 
     it('a reader sees each append after its next refresh, and never a partial append', async () => {
