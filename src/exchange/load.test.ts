@@ -1,4 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
 import { HandClock, startLedgerNode } from '../../test/support/ledger-node.ts'
 import { CodedError } from '../base/coded-error.ts'
@@ -250,6 +252,28 @@ describe('--on-conflict', () => {
     expect(counts).toMatchObject({ created: 1_000, replaced: 1 })
     expect(target.stored.get('i7')).toBe('{"id":"i7","n":2}')
   })
+})
+
+it('keeps no texts of existing items, which can be much larger than the records', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const target = new FakeTarget()
+  const heapBytes: number[] = []
+  let reads = 0
+  target.read = async () => {
+    reads += 1
+    if (reads % 250 === 0) {
+      collect()
+      heapBytes.push(process.memoryUsage().heapUsed)
+    }
+    return Buffer.alloc(100_000, 97 + (reads % 2)).toString('latin1')
+  }
+  target.before = (number) => {
+    if (number === 0) throw new CodedError('ITEM_EXISTS', 'i0 exists')
+  }
+  const { counts } = await load(target, items(1_000), { onConflict: 'skip' })
+  expect([counts?.skipped, heapBytes.length]).toEqual([1_000, 4])
+  expect(Math.max(...heapBytes) - Math.min(...heapBytes)).toBeLessThan(30_000_000)
 })
 
 it('applies revisions in order, even if the first revisions of an item are missing', async () => {

@@ -357,12 +357,12 @@ class Loader {
 
   /** Decides conflicts of `changes` with existing items: updates the item, skips the record, or ends the load. */
   async #resolved(changes: readonly PlannedChange[]): Promise<ChangeDecision[]> {
-    const texts = await this.#readTexts(
+    const existing = await this.#matching(
       changes
         .map(({ operation }) => operation)
         .filter((operation) => operation.kind !== 'create_item' || !operation.assigned),
+      (_, text) => text !== null,
     )
-    const existing = new Set([...texts].flatMap(([key, text]) => (text === null ? [] : [key])))
     this.#expectsConflicts = existing.size > 0
     return changes.map(({ operation, isRevision, place }) => {
       const { kind, db, id } = operation
@@ -389,25 +389,31 @@ class Loader {
     const operations = changes.map(({ operation }) => operation)
     const created = operations.filter(({ kind }) => kind === 'create_item').map(operationKey)
     const last = new Map(operations.map((operation) => [operationKey(operation), operation]))
-    const texts = await this.#readTexts(created.flatMap((key) => last.get(key) ?? []))
-    const expected = (key: string) => {
-      const operation = last.get(key)
-      return operation !== undefined && 'text' in operation ? operation.text : null
-    }
-    return created.length > 0 && created.every((key) => texts.get(key) === expected(key))
+    const equal = await this.#matching(
+      created.flatMap((key) => last.get(key) ?? []),
+      (operation, text) => text === ('text' in operation ? operation.text : null),
+    )
+    return created.length > 0 && created.every((key) => equal.has(key))
   }
 
-  /** Reads the item of each operation. Returns its text, or null if it does not exist, by `operationKey`. */
-  async #readTexts(operations: readonly ItemOperation[]): Promise<Map<string, string | null>> {
-    const texts = new Map<string, string | null>()
+  /**
+   * Reads the item of each operation, and returns the `operationKey` of each for which `matches` returns true. `text` is
+   * null if the item does not exist. Keeps no text, because the items can be much larger than the batch.
+   */
+  async #matching(
+    operations: readonly ItemOperation[],
+    matches: (operation: ItemOperation, text: string | null) => boolean,
+  ): Promise<Set<string>> {
+    const matching = new Set<string>()
     const rest = [...operations]
     const readers = Array.from({ length: READS_MAX }, async () => {
       for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
-        texts.set(operationKey(next), await this.#target.read(next.db, next.id))
+        const text = await this.#target.read(next.db, next.id)
+        if (matches(next, text)) matching.add(operationKey(next))
       }
     })
     await Promise.all(readers)
-    return texts
+    return matching
   }
 
   /** Writes down that a request is sent. If this fails, the request is not sent. */
