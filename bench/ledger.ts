@@ -49,7 +49,7 @@ const ratio = (value: number) => value.toFixed(2)
 
 /** Starts Fastify with a PostgreSQL server, whose data is on the same disk as that of the ledger. */
 async function startOnPostgres() {
-  const programs = await PostgresPrograms.create(tmpdir())
+  const programs = await PostgresPrograms.create({ below: tmpdir() })
   const database = await PostgresServer.create(programs, 'bench')
   await database.start()
   const server = await startBarePostgres(database.url())

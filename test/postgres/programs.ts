@@ -81,12 +81,19 @@ export class PostgresPrograms {
 
   /**
    * Copies the programs, and creates the data folder that every server copies. Throws if the programs do not run.
-   * With `installed`, the folder of another instance that must exist longer, uses those of this folder.
+   * With `installed`, the folder of another instance that must exist longer, uses those of this folder. `below`: the
+   * folder in which the folder of this instance is made.
    */
-  static async create(installed: string | null = null): Promise<PostgresPrograms> {
+  static async create({
+    installed = null,
+    below = memoryFolder(),
+  }: {
+    installed?: string | null
+    below?: string
+  } = {}): Promise<PostgresPrograms> {
     const found = installedPrograms()
     if ('missing' in found) throw new Error(found.missing)
-    const folder = mkdtempSync(join(memoryFolder(), 'daicho-postgres-'))
+    const folder = mkdtempSync(join(below, 'daicho-postgres-'))
     const programs = new PostgresPrograms(folder, installed ?? folder)
     try {
       if (installed === null) {

@@ -53,7 +53,7 @@ export async function sharedPostgres(): Promise<SharedPostgres> {
   return {
     ...{ missing: null, canLaunch: installed !== null, note: '' },
     newDatabase: (template) => createDatabase(url, template),
-    newPrograms: () => PostgresPrograms.create(installed),
+    newPrograms: () => PostgresPrograms.create({ installed }),
   }
 }
 
