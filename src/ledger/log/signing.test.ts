@@ -4,18 +4,25 @@ import { type Platform, systemPlatform } from '../platform.ts'
 import { LogSigning } from './signing.ts'
 import type { SignerStart, ToSigner } from './thread.ts'
 
-/** A signer whose thread signs all committed blocks at once, and whose timers run when the time is set forward. */
-function handSigning(stateBehind: number) {
+/**
+ * A signer whose thread signs at most `most` blocks at once, and whose timers run when the time is set forward.
+ * `stateBehind`: blocks that the state is behind the log, unless it was requested.
+ */
+function handSigning(stateBehind: number, most = Number.POSITIVE_INFINITY) {
   let nowMs = 0
   let timers: { readonly at: number; readonly run: () => void }[] = []
   const requests: [number, ToSigner][] = []
   let size = 0
+  let signedSize = 0
   let receive: (reply: unknown) => void = () => {}
   const thread = {
     postMessage(request: ToSigner) {
       requests.push([nowMs / 1_000, request])
-      const stateSize = request === 'sign state' ? size : Math.max(0, size - stateBehind)
-      const signed = { size, note: '', head: null, stateSize, isBehind: false }
+      const isBehind = size - signedSize > most
+      signedSize = Math.min(size, signedSize + most)
+      const stateSize =
+        request === 'sign state' ? signedSize : Math.max(0, signedSize - stateBehind)
+      const signed = { size: signedSize, note: '', head: null, stateSize, isBehind }
       queueMicrotask(() => receive({ kind: 'signed', signed }))
     },
     on(event: string, listener: (reply: unknown) => void) {
@@ -66,4 +73,17 @@ it('an idle node signs its state, also after a load', async () => {
   }
   await pass(5_000)
   expect(requests.map(([, request]) => request)).toEqual(['sign', 'sign state'])
+})
+
+it('an idle node signs all of a load that one signature does not cover, without further pauses of a second', async () => {
+  const { requests, pass, commit } = handSigning(0, 50_000)
+  for (let commits = 0; commits < 230; commits += 1) commit()
+  await pass(10_000)
+  expect(requests).toEqual([
+    [2, 'sign state'],
+    [2.2, 'sign state'],
+    [2.4, 'sign state'],
+    [2.6, 'sign state'],
+    [2.8, 'sign state'],
+  ])
 })

@@ -14,7 +14,7 @@ const FOLLOWS_AFTER_REQUEST = 60
  * 50,000 entries, in about 2 s of one processor. Otherwise the state of a node that is never idle would be hours behind.
  */
 const BUSY_INTERVALS = 20
-/** Blocks that the state is behind from which on it is continued without a delay. */
+/** Blocks that the state of an idle node is behind from which on it is continued without a delay. */
 const BACKLOG = 10_000
 /** Maximum wait of a request for a signature. */
 const WAIT_MS = 10_000
@@ -210,9 +210,10 @@ export class LogSigning {
     }
     this.#cancelRest = this.#platform.schedule.after(REST_MS, () => {
       this.#cancelRest = null
-      this.#isStateDue ||= this.#busyIntervals === 0 && signed.stateSize + BACKLOG < signed.size
+      const { isBehind, stateSize, size } = signed
+      this.#isStateDue ||= this.#busyIntervals === 0 && (isBehind || stateSize + BACKLOG < size)
       if (this.#waiting.length > 0 || this.#isStateDue) this.#sign()
-      else if (this.#isUnsigned || signed.stateSize < signed.size) this.#signWhenIdle()
+      else if (this.#isUnsigned || isBehind || stateSize < size) this.#signWhenIdle()
     })
   }
 
