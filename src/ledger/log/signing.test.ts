@@ -51,7 +51,7 @@ function handSigning(stateBehind: number, most = Number.POSITIVE_INFINITY) {
     size += 1_000
     signing.onCommit()
   }
-  return { signing, requests, pass, commit }
+  return { signing, requests, pass, commit, unsigned: () => size - signedSize }
 }
 
 it('a node that is never idle signs its log and follows its state every twenty seconds, and no more however far the state is behind', async () => {
@@ -86,4 +86,16 @@ it('an idle node signs all of a load that one signature does not cover, without 
     [2.6, 'sign state'],
     [2.8, 'sign state'],
   ])
+})
+
+it('signs all blocks after a load, at whatever moment of the twenty seconds it ends', async () => {
+  for (let end = 180; end < 230; end += 1) {
+    const { pass, commit, unsigned } = handSigning(0, 50_000)
+    for (let tenths = 0; tenths < end; tenths += 1) {
+      commit()
+      await pass(100)
+    }
+    await pass(10_000)
+    expect([end, unsigned()]).toEqual([end, 0])
+  }
 })

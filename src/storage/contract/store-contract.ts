@@ -398,7 +398,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       await reader.close()
     })
 
-    it('rejects a request for a node of the log that it does not have, instead of returning something else', async () => {
+    it('rejects a request for a node of the log that is missing', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('fruit')])
       await appendEntries(stage.store, [entry.create('fruit', 'a')])
